@@ -1,0 +1,160 @@
+//! Judging: pure functions from policy and request to a decision. Nothing here runs or writes anything.
+//!
+//! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
+//! instead. Only this room makes a [`Grant`].
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::policy::model::{
+    EffectiveLimits, Filesystem, Layer, NetworkMode, Place, Profile, ProgramName, TreeKind, Verdict,
+};
+use crate::program::Program;
+use crate::request::Stdin;
+
+/// The rule that decided.
+#[derive(Debug, Clone)]
+pub struct RuleRef {
+    /// Its id.
+    pub id: String,
+    /// Its place.
+    pub at: Place,
+}
+
+/// Which stage of judging decided, as results name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The policy itself (unusable, none found).
+    Policy,
+    /// Which program.
+    Command,
+    /// Which arguments, environment, working directory.
+    Arguments,
+    /// Asking a person.
+    Approval,
+    /// Confinement.
+    Sandbox,
+}
+
+impl Stage {
+    /// The word used in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Policy => "policy",
+            Stage::Command => "command",
+            Stage::Arguments => "arguments",
+            Stage::Approval => "approval",
+            Stage::Sandbox => "sandbox",
+        }
+    }
+}
+
+/// A refusal: a value that the caller always gets.
+#[derive(Debug, Clone)]
+pub struct Denial {
+    /// Stable, machine-readable: `not_allowlisted`, `flag_not_allowed`, `shell_syntax`, ...
+    pub code: &'static str,
+    /// Which stage refused.
+    pub stage: Stage,
+    /// One sentence without the `blocked: ` prefix; safe to print (control characters escaped).
+    pub message: String,
+    /// What to do instead.
+    pub hint: Option<String>,
+    /// The rule that refused, where one did.
+    pub rule: Option<RuleRef>,
+}
+
+/// What judging came to.
+#[derive(Debug)]
+#[must_use]
+pub enum Decision {
+    /// May run.
+    Allow(Grant),
+    /// A person has to approve it first; the grant is what would run.
+    Ask(Grant),
+    /// Refused.
+    Deny(Denial),
+    /// Allowed by name, and no such program in the policy's PATH.
+    NotFound(Denial),
+    /// Allowed by name, and the file found cannot be executed.
+    NotExecutable(Denial),
+    /// The request cannot be judged at all (unparsable command, impossible cwd): status `error`, exit 125.
+    Invalid(Denial),
+}
+
+/// What the policy wants the kernel to enforce on the run.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The strictest profile of all stacked policies.
+    pub profile: Profile,
+    /// Layers without which nothing may run, by default of the profile or written out.
+    pub require: Vec<Layer>,
+    /// Whether `require` was written out in any stacked policy.
+    pub require_written: bool,
+    /// `user`, unless `auto`.
+    pub user: Option<String>,
+    /// How the tree is held.
+    pub processes: TreeKind,
+    /// Paths.
+    pub filesystem: Filesystem,
+    /// Network.
+    pub network: NetworkMode,
+    /// A private loopback.
+    pub loopback: bool,
+    /// Unix sockets.
+    pub unix: Vec<PathBuf>,
+    /// What the run may start; `None` means nothing further under `strict`.
+    pub exec: Option<Vec<ProgramName>>,
+    /// The policy's search path.
+    pub path: Vec<PathBuf>,
+}
+
+/// An allowed request with its program opened, its environment, limits and confinement settled.
+/// It has no public constructor: only this module makes one.
+#[derive(Debug)]
+pub struct Grant {
+    /// `Allow` or `Ask`.
+    pub(crate) verdict: Verdict,
+    /// The deciding rule.
+    pub(crate) rule: RuleRef,
+    /// Its reason, or a sentence made for it.
+    pub(crate) reason: String,
+    /// The words, the first as asked for.
+    pub(crate) argv: Vec<CString>,
+    /// `NAME=VALUE` strings.
+    pub(crate) envp: Vec<CString>,
+    /// The opened program.
+    pub(crate) program: Program,
+    /// The canonical working directory.
+    pub(crate) cwd: PathBuf,
+    /// The same, opened (`O_PATH | O_DIRECTORY`).
+    pub(crate) cwd_fd: OwnedFd,
+    /// Standard input.
+    pub(crate) stdin: Stdin,
+    /// The tightest limits, `--timeout` included.
+    pub(crate) limits: EffectiveLimits,
+    /// The confinement wanted.
+    pub(crate) wanted: Wanted,
+    /// Sentences for the result's `warnings`.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What judging may know of the caller and the machine.
+#[derive(Debug)]
+pub struct Facts {
+    /// The caller's environment, malformed and duplicate entries already dropped.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where guardexec was started; `None` when that directory is gone.
+    pub start_dir: Option<PathBuf>,
+    /// The real user's name.
+    pub user: String,
+    /// The real user's home, from the user database.
+    pub home: PathBuf,
+    /// `--timeout` is in the request; this is `$GUARDEXEC_AGENT` where set and not empty.
+    pub agent: Option<String>,
+}
+
+/// The longest single argument or environment string that `execve` takes, its NUL included
+/// (`MAX_ARG_STRLEN`, execve(2)).
+pub const MAX_ARG_STRLEN: usize = 131_072;

@@ -1,0 +1,2 @@
+//! The `guardexec` command: parse, call the library, exit.
+fn main() {}
