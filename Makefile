@@ -1,0 +1,42 @@
+# Two commands do the main things: `make release` builds the static binary, `make test` passes the tests.
+PREFIX ?= /usr/local
+MUSL := $(shell uname -m)-unknown-linux-musl
+HAVE_MUSL := $(shell rustup target list --installed 2>/dev/null | grep -x $(MUSL))
+
+.PHONY: build test release bench lint fuzz install clean
+
+build:
+	cargo build
+
+test:
+	cargo test
+
+lint:
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+# A static binary: on the musl target where rustup has it or can add it (its start-up is a third of glibc's),
+# else a static glibc one. The file is target/guardexec either way.
+release:
+	@if [ -n "$(HAVE_MUSL)" ] || rustup target add $(MUSL) >/dev/null 2>&1; then \
+		cargo build --release --target $(MUSL) && cp target/$(MUSL)/release/guardexec target/guardexec; \
+	else \
+		echo "no musl target: building a static glibc binary" >&2; \
+		RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $$(uname -m)-unknown-linux-gnu \
+			&& cp target/$$(uname -m)-unknown-linux-gnu/release/guardexec target/guardexec; \
+	fi
+	@ls -l target/guardexec
+
+bench: release
+	benches/run target/guardexec
+
+fuzz:
+	cargo test --test fuzz
+
+install: release
+	install -D -m 0755 target/guardexec $(DESTDIR)$(PREFIX)/bin/guardexec
+	install -D -m 0644 man/guardexec.1 $(DESTDIR)$(PREFIX)/share/man/man1/guardexec.1
+	install -D -m 0644 man/guardexec-policy.5 $(DESTDIR)$(PREFIX)/share/man/man5/guardexec-policy.5
+
+clean:
+	cargo clean

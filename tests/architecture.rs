@@ -1,0 +1,180 @@
+//! Keeps the house: import direction, file and function sizes, module docs, where `unsafe` may stand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms from the ground up. A room may import itself and every room before it.
+const ROOMS: &[&str] = &[
+    "sys", "request", "program", "policy", "decision", "approval", "sandbox", "run", "guard", "report", "cli",
+];
+
+/// Files that may hold `unsafe`; everything else is held to `unsafe_code = "deny"` without exceptions.
+const UNSAFE: &[&str] = &["src/sys.rs", "src/sys/", "src/sandbox/raw.rs", "src/run/child.rs", "src/run/spawn.rs"];
+
+/// Files that are mostly data: their size is not a sign of a missing noun.
+const TABLES: &[&str] = &["src/policy/hooks.rs", "src/policy/interpreters.rs", "src/sandbox/seccomp/table.rs"];
+
+const FILE_LINES: usize = 400;
+const FUNCTION_LINES: usize = 60;
+
+fn sources() -> Vec<(String, String)> {
+    fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).expect("src is readable") {
+            let path = entry.expect("entry").path();
+            if path.is_dir() {
+                walk(&path, out);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                out.push(path);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    walk(&root.join("src"), &mut paths);
+    paths.sort();
+    assert!(paths.len() > 20, "found only {} source files", paths.len());
+    paths
+        .into_iter()
+        .map(|p| {
+            let name = p.strip_prefix(root).expect("below root").to_string_lossy().into_owned();
+            (name, fs::read_to_string(&p).expect("source is readable"))
+        })
+        .collect()
+}
+
+/// The room a file belongs to; `None` for `main.rs`, `lib.rs` and the spine, which may import everything.
+fn room(file: &str) -> Option<usize> {
+    let first = file.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
+    ROOMS.iter().position(|r| *r == first)
+}
+
+fn is_test(file: &str) -> bool {
+    file.ends_with("tests.rs") || file.contains("/tests/")
+}
+
+/// The code of a file without its comments and without its trailing `mod tests { … }`.
+fn code(text: &str) -> String {
+    let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    text.lines()
+        .map(|l| if l.trim_start().starts_with("//") { "" } else { l })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn imports_go_one_way() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        let Some(own) = room(&file) else { continue };
+        if is_test(&file) {
+            continue;
+        }
+        for (number, line) in code(&text).lines().enumerate() {
+            for part in line.split("crate::").skip(1) {
+                let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if let Some(other) = ROOMS.iter().position(|r| *r == name) {
+                    if other > own {
+                        wrong.push(format!("{file}:{}: {} imports {name}", number + 1, ROOMS[own]));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports against the direction of the house:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn rooms_are_known() {
+    let mut wrong = Vec::new();
+    for (file, _) in sources() {
+        let first = file["src/".len()..].split('/').next().expect("a name").trim_end_matches(".rs").to_owned();
+        if room(&file).is_none() && !["main", "lib", "spine"].contains(&first.as_str()) {
+            wrong.push(file);
+        }
+    }
+    assert!(wrong.is_empty(), "files that belong to no room: {wrong:?}");
+}
+
+#[test]
+fn files_stay_small() {
+    let wrong: Vec<String> = sources()
+        .into_iter()
+        .filter(|(file, _)| !TABLES.contains(&file.as_str()))
+        .filter_map(|(file, text)| {
+            let lines = text.lines().count();
+            (lines > FILE_LINES).then(|| format!("{file}: {lines} lines"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "over {FILE_LINES} lines; find the noun that wants to leave:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn functions_stay_short() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        if TABLES.contains(&file.as_str()) {
+            continue;
+        }
+        let mut open: Option<(usize, String, String)> = None;
+        for (number, line) in text.lines().enumerate() {
+            let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+            let rest = line.trim_start();
+            match &open {
+                None => {
+                    let head = rest.split("fn ").next().unwrap_or("");
+                    let starts = rest.contains("fn ")
+                        && head.split_whitespace().all(|w| {
+                            w.starts_with("pub") || ["const", "unsafe", "extern", "\"C\"", "async"].contains(&w)
+                        });
+                    if starts && !rest.ends_with(';') && !rest.ends_with('}') {
+                        open = Some((number, indent, rest.to_owned()));
+                    }
+                }
+                Some((from, own, head)) if *own == indent && rest == "}" => {
+                    let lines = number - from + 1;
+                    if lines > FUNCTION_LINES {
+                        wrong.push(format!("{file}:{}: {lines} lines: {head}", from + 1));
+                    }
+                    open = None;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "functions over {FUNCTION_LINES} lines:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let wrong: Vec<String> =
+        sources().into_iter().filter(|(_, text)| !text.starts_with("//! ")).map(|(file, _)| file).collect();
+    assert!(wrong.is_empty(), "no module doc in: {wrong:?}");
+}
+
+#[test]
+fn unsafe_stands_only_where_it_is_named() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        if UNSAFE.iter().any(|u| file.starts_with(u)) || is_test(&file) {
+            continue;
+        }
+        for (number, line) in code(&text).lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if words.into_iter().any(|w| w == "unsafe") {
+                wrong.push(format!("{file}:{}", number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "unsafe outside the named files: {wrong:?}");
+}
+
+#[test]
+fn no_rooms_without_a_noun() {
+    let banned = ["common", "util", "utils", "types", "helpers", "prelude", "misc"];
+    let wrong: Vec<String> = sources()
+        .into_iter()
+        .filter(|(file, _)| file.split(['/', '.']).any(|part| banned.contains(&part)))
+        .map(|(file, _)| file)
+        .collect();
+    assert!(wrong.is_empty(), "a helper lives beside its one user: {wrong:?}");
+}
