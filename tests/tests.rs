@@ -1,0 +1,10 @@
+//! The acceptance tests: the real binary, called as users call it.
+//!
+//! `harness` compares everything by default; each module here covers one part of the contract.
+
+#[macro_use]
+mod harness;
+
+mod demo;
+mod output;
+mod tree;
