@@ -5,6 +5,7 @@
 #[macro_use]
 mod harness;
 
+mod arguments;
 mod demo;
 mod output;
 mod tree;
