@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use super::value::ValueLimits;
 
+pub use crate::request::words::Syntax;
+
 /// Where something stands in a policy file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -358,16 +360,6 @@ pub struct EnvPolicy {
     pub request: Option<Vec<String>>,
     /// Set by the policy. `PATH` is the search path for programs.
     pub set: BTreeMap<String, String>,
-}
-
-/// `[command] syntax`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Syntax {
-    /// Unquoted shell syntax in a command string is refused.
-    #[default]
-    Refuse,
-    /// It is plain bytes of a word.
-    Literal,
 }
 
 /// `[sandbox] profile`. The order is the strictness: `Strict` is the greatest.

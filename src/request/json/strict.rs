@@ -1,0 +1,116 @@
+//! JSON text to a value, without `serde_json`'s silence: repeated keys are refused at every level, nesting is
+//! bounded, and a number that would lose digits is refused.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::request::{RequestError, quote};
+
+/// Objects and lists inside each other, the request itself included. Stays below the 128 at which `serde_json`
+/// gives up, so that the message is ours.
+const DEEPEST: usize = 32;
+
+/// From here on a float no longer tells whole numbers apart (2^53).
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What a custom error starts with when it is about a key: the only way through `serde_json`'s error type.
+const KEY_MARK: &str = "key given twice: ";
+
+/// Parses one value with nothing but blanks around it.
+pub(super) fn parse(text: &str) -> Result<Value, RequestError> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(refused)?;
+    reader.end().map_err(refused)?;
+    Ok(value)
+}
+
+fn refused(error: serde_json::Error) -> RequestError {
+    let message = error.to_string();
+    let code = if message.starts_with(KEY_MARK) { "request_key" } else { "request_json" };
+    let shown = quote::escape_text(&message).replace('\n', "\\n");
+    RequestError::new(code, format!("the JSON request cannot be read: {shown}"))
+}
+
+/// Builds a value that stands `depth` levels deep.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Strict, E> {
+        if self.depth >= DEEPEST {
+            return Err(E::custom(format_args!("nested deeper than {DEEPEST} levels")));
+        }
+        Ok(Strict { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let exact = Number::from_f64(value).filter(|_| value.abs() < EXACT);
+        exact.map(Value::Number).ok_or_else(|| E::custom("a number too large to be exact; send it as a text"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_string()))
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if map.contains_key(&key) {
+                return Err(A::Error::custom(format_args!("{KEY_MARK}{}", quote::repr(key.as_bytes()))));
+            }
+            let value = entries.next_value_seed(inner)?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
