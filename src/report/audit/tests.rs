@@ -1,19 +1,21 @@
-//! The chain under attack, under load and on a full disk.
+//! The chain: its shape, its ends, its rotation, and what `verify` finds.
 
-use std::fs::{self, File, OpenOptions};
+mod changes;
+mod hostile;
+mod processes;
+
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
-use proptest::prelude::*;
 use serde_json::Value;
 
-use super::record::{DecisionRecord, ErrorRecord, Words};
+use super::record::{DecisionRecord, Words};
+use super::verify::Bad;
 use super::*;
 use crate::report::json::is_unsafe;
 use crate::report::result::RuleDoc;
@@ -73,8 +75,6 @@ fn filled(dir: &Dir, count: usize) -> (Audit, Vec<Appended>) {
 fn check(files: &[PathBuf]) -> Option<Bad> {
     verify(files, None).bad
 }
-
-use super::verify::Bad;
 
 fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
@@ -149,43 +149,6 @@ fn a_huge_request_is_recorded_cut() {
     assert_eq!(check(&[dir.log()]), None);
 }
 
-#[test]
-#[ignore = "a writer process of the tests below, not a test"]
-fn writer_process() {
-    let path = PathBuf::from(std::env::var_os("GX_AUDIT_FILE").expect("only started by a test"));
-    let rotate = std::env::var("GX_AUDIT_ROTATE").ok().map(|size| size.parse().unwrap());
-    for i in 0..4 {
-        // A new Audit each time, as separate runs have, and one that is kept over rotations.
-        let mut audit = Audit::open(&path, rotate).unwrap();
-        audit.append(&simple(&format!("{}-{i}-a", std::process::id()))).unwrap();
-        audit.append(&simple(&format!("{}-{i}-b", std::process::id()))).unwrap();
-    }
-}
-
-fn writers(path: &Path, count: usize, rotate: Option<&str>) {
-    let exe = std::env::current_exe().unwrap();
-    let mut all: Vec<_> = (0..count)
-        .map(|_| {
-            let mut command = Command::new(&exe);
-            command.args(["--ignored", "--exact", "report::audit::tests::writer_process"]);
-            command.env("GX_AUDIT_FILE", path).stdout(Stdio::null());
-            command.envs(rotate.map(|size| ("GX_AUDIT_ROTATE", size))).spawn().unwrap()
-        })
-        .collect();
-    assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
-}
-
-#[test]
-fn fifty_processes_lose_nothing() {
-    let dir = Dir::new();
-    writers(&dir.log(), 50, None);
-    let report = verify(&[dir.log()], None);
-    assert_eq!((report.records, report.bad, report.torn), (400, None, 0));
-    let words: std::collections::HashSet<String> =
-        lines(&dir.log()).iter().map(|r| r["argv"][1].as_str().unwrap().to_owned()).collect();
-    assert_eq!(words.len(), 400);
-}
-
 /// The files of a rotated log, oldest first.
 fn rotated(dir: &Dir) -> Vec<PathBuf> {
     let mut files: Vec<(u64, PathBuf)> = fs::read_dir(&dir.0)
@@ -198,20 +161,6 @@ fn rotated(dir: &Dir) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files.into_iter().map(|(_, path)| path).chain([dir.log()]).collect()
-}
-
-#[test]
-fn processes_rotate_without_losing_a_record() {
-    let dir = Dir::new();
-    writers(&dir.log(), 12, Some("4000"));
-    let files = rotated(&dir);
-    assert!(files.len() > 5, "{files:?}");
-    let report = verify(&files, None);
-    assert_eq!((report.records, report.bad), (96, None));
-    assert!(
-        files.iter().all(|f| fs::metadata(f).unwrap().nlink() == 1 && fs::metadata(f).unwrap().len() <= 4000)
-    );
-    assert!(!dir.0.join("audit.jsonl.next").exists());
 }
 
 #[test]
@@ -312,148 +261,6 @@ fn a_file_of_something_else_is_left_alone() {
 }
 
 #[test]
-fn links_pipes_devices_and_directories_are_refused() {
-    let dir = Dir::new();
-    let at = |name: &str| dir.0.join(name);
-    std::os::unix::fs::symlink(at("target"), at("link")).unwrap();
-    assert!(matches!(Audit::open(&at("link"), None), Err(AuditError::Symlink { .. })));
-    assert!(!at("target").exists());
-    nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let start = Instant::now();
-    assert!(matches!(Audit::open(&at("fifo"), None), Err(AuditError::NotRegular { .. })));
-    assert!(matches!(Audit::open(&dir.0, None), Err(AuditError::NotRegular { .. })));
-    assert!(matches!(Audit::open(Path::new("/dev/null"), None), Err(AuditError::NotRegular { .. })));
-    assert!(start.elapsed() < Duration::from_secs(1));
-    // The same for the lock.
-    nix::unistd::mkfifo(&at("audit.jsonl.lock"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert!(matches!(Audit::open(&dir.log(), None), Err(AuditError::NotRegular { .. })));
-    assert!(check(&[at("fifo")]).unwrap().reason.contains("regular"));
-}
-
-#[test]
-fn files_that_others_can_change_are_refused_with_the_remedy() {
-    let dir = Dir::new();
-    for (name, mode, remedy) in [("audit.jsonl", 0o620, "go-w"), ("audit.jsonl.lock", 0o244, "u=w,go=")] {
-        drop(filled(&dir, 0));
-        let path = dir.0.join(name);
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        let error = Audit::open(&dir.log(), None).unwrap_err();
-        assert!(matches!(&error, AuditError::Mode { path: p, .. } if *p == path), "{error}");
-        assert_eq!(error.hint(), format!("chmod {remedy} {path:?}"));
-        fs::remove_file(path).unwrap();
-    }
-    if nix::unistd::geteuid().is_root() {
-        drop(filled(&dir, 0));
-        std::os::unix::fs::chown(dir.log(), Some(65534), None).unwrap();
-        assert!(matches!(Audit::open(&dir.log(), None), Err(AuditError::Owner { owner: 65534, .. })));
-    }
-}
-
-fn record_lock(file: &File, kind: libc::c_int) -> nix::Result<i32> {
-    let range =
-        libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
-    fcntl(file, FcntlArg::F_OFD_SETLK(&range))
-}
-
-#[test]
-fn a_reader_cannot_stall_a_writer() {
-    let dir = Dir::new();
-    let (mut audit, _) = filled(&dir, 1);
-    let reader = File::open(dir.log()).unwrap();
-    record_lock(&reader, libc::F_RDLCK).unwrap();
-    let flocked = File::open(dir.log()).unwrap();
-    flocked.lock().unwrap();
-    let start = Instant::now();
-    audit.append(&simple("x")).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1));
-    assert_eq!(fs::metadata(dir.0.join("audit.jsonl.lock")).unwrap().mode() & 0o777, 0o200);
-    // An open for reading, where it can be had at all (as root), does not give a lock that writers wait for.
-    if let Ok(lock) = File::open(dir.0.join("audit.jsonl.lock")) {
-        lock.lock().unwrap();
-        audit.append(&simple("y")).unwrap();
-        assert!(start.elapsed() < Duration::from_secs(1));
-    }
-}
-
-#[test]
-fn a_stuck_writer_is_waited_for_five_seconds_only() {
-    let dir = Dir::new();
-    let (mut audit, _) = filled(&dir, 1);
-    let before = fs::read(dir.log()).unwrap();
-    let stuck = OpenOptions::new().append(true).open(dir.0.join("audit.jsonl.lock")).unwrap();
-    record_lock(&stuck, libc::F_WRLCK).unwrap();
-    let start = Instant::now();
-    assert!(matches!(audit.append(&simple("x")), Err(AuditError::Busy { .. })));
-    assert!((4..8).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
-    assert_eq!(fs::read(dir.log()).unwrap(), before);
-    drop(stuck);
-    audit.append(&simple("x")).unwrap();
-    assert_eq!(check(&[dir.log()]), None);
-}
-
-#[test]
-#[ignore = "a process of the test below, not a test"]
-fn full_disk_process() {
-    use nix::sys::resource::{Resource, setrlimit};
-    let path = PathBuf::from(std::env::var_os("GX_AUDIT_FILE").expect("only started by a test"));
-    let mut audit = Audit::open(&path, None).unwrap();
-    if std::env::var_os("GX_AUDIT_FSIZE").is_some() {
-        // SIGXFSZ keeps its default action: a write past the limit would kill this process.
-        setrlimit(Resource::RLIMIT_FSIZE, 3000, 3000).unwrap();
-    }
-    let mut good = 0;
-    let error = loop {
-        match audit.append(&simple(&"x".repeat(100))) {
-            Ok(_) => good += 1,
-            Err(e) => break e,
-        }
-        assert!(good < 1000, "the disk never filled up");
-    };
-    let AuditError::Io { doing: "write", source, .. } = &error else { panic!("{error:?}") };
-    let kinds = [std::io::ErrorKind::StorageFull, std::io::ErrorKind::FileTooLarge];
-    assert!(good > 0 && kinds.contains(&source.kind()), "{good} {error}");
-    // Whole records, and nothing of the one that failed.
-    let report = verify(&[path], None);
-    assert_eq!((report.records, report.bad), (good, None));
-}
-
-const FULL: &str = "--ignored --exact report::audit::tests::full_disk_process";
-
-#[test]
-fn a_file_size_limit_is_an_error_and_leaves_whole_records() {
-    let dir = Dir::new();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(FULL.split(' '))
-        .env("GX_AUDIT_FILE", dir.log())
-        .env("GX_AUDIT_FSIZE", "1")
-        .stdout(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
-}
-
-#[test]
-fn a_full_tmpfs_is_an_error_and_leaves_whole_records() {
-    let dir = Dir::new();
-    let script = r#"mount -t tmpfs -o size=64k none "$1" || exit 77; shift; exec "$@""#;
-    let exe = std::env::current_exe().unwrap();
-    let output = Command::new("unshare")
-        .args(["-rm", "sh", "-c", script, "sh"])
-        .arg(&dir.0)
-        .arg(exe)
-        .args(FULL.split(' '))
-        .env("GX_AUDIT_FILE", dir.log())
-        .output();
-    match output {
-        Ok(out) if out.status.success() => {}
-        Ok(out) if out.status.code() == Some(101) => {
-            panic!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
-        }
-        other => eprintln!("SKIPPED: no private mount namespace with a tmpfs can be had here: {other:?}"),
-    }
-}
-
-#[test]
 fn verify_names_the_line_and_the_reason() {
     let dir = Dir::new();
     let (_, done) = filled(&dir, 5);
@@ -486,80 +293,10 @@ fn verify_names_the_line_and_the_reason() {
 }
 
 #[test]
-fn a_line_without_end_costs_no_memory() {
-    let dir = Dir::new();
-    let (mut audit, _) = filled(&dir, 1);
-    let len = fs::metadata(dir.log()).unwrap().len();
-    // A hole of 1 GiB; read whole it would be a gigabyte of memory.
-    OpenOptions::new().write(true).open(dir.log()).unwrap().write_all_at(b"x", len + (1 << 30)).unwrap();
-    let bad = check(&[dir.log()]).unwrap();
-    assert_eq!((bad.line, bad.reason.as_str()), (2, "longer than 8 MiB"));
-    assert!(matches!(audit.append(&simple("x")), Err(AuditError::NotAudit { .. })));
-}
-
-#[test]
 fn what_is_put_behind_a_removed_file_starts_anew() {
     let dir = Dir::new();
     let (mut audit, _) = filled(&dir, 2);
     fs::remove_file(dir.log()).unwrap();
     assert_eq!(audit.append(&simple("x")).unwrap().seq, 1);
     assert_eq!(check(&[dir.log()]), None);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn any_text_in_any_field_gives_one_good_line(
-        text in ".{0,40}", argv in proptest::collection::vec(any::<Vec<u8>>(), 0..4), kind in any::<String>()
-    ) {
-        let dir = Dir::new();
-        let mut audit = Audit::open(&dir.log(), None).unwrap();
-        let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
-        audit.append(&decision(&argv, &text)).unwrap();
-        let error = ErrorRecord { kind, message: text.clone(), hint: Some(text.clone()), torn: None };
-        audit.append(&Record { ts: SystemTime::now(), run_id: text.clone(), body: Body::Error(error) }).unwrap();
-        let read = lines(&dir.log());
-        prop_assert_eq!(read.len(), 2);
-        prop_assert_eq!(read[0]["reason"].as_str().unwrap(), &text);
-        prop_assert_eq!(read[1]["run_id"].as_str().unwrap(), &text);
-        let raw = fs::read_to_string(dir.log()).unwrap();
-        prop_assert!(raw.lines().all(|line| !line.chars().any(is_unsafe)));
-        prop_assert_eq!(check(&[dir.log()]), None);
-    }
-
-    #[test]
-    fn any_change_of_a_byte_is_found(
-        at in any::<prop::sample::Index>(), byte in any::<u8>(), change in 0..3, torn in any::<bool>()
-    ) {
-        let dir = Dir::new();
-        let (mut audit, _) = filled(&dir, 2);
-        if torn {
-            append_raw(&dir.log(), b"{\"ts\":\"20");
-        }
-        let last = audit.append(&simple("end")).unwrap();
-        let good = fs::read(dir.log()).unwrap();
-        let mut bad = good.clone();
-        let at = at.index(good.len());
-        match change {
-            0 => bad[at] = byte,
-            1 => bad.insert(at, byte),
-            _ => drop(bad.remove(at)),
-        }
-        prop_assume!(bad != good);
-        fs::write(dir.log(), &bad).unwrap();
-        let report = verify(&[dir.log()], Some((last.seq, &last.hash)));
-        prop_assert!(report.bad.is_some(), "{} at {}", change, at);
-    }
-
-    #[test]
-    fn verify_and_append_take_any_file(bytes in any::<Vec<u8>>()) {
-        let dir = Dir::new();
-        drop(filled(&dir, 1));
-        append_raw(&dir.log(), &bytes);
-        let _ = verify(&[dir.log()], None);
-        let mut audit = Audit::open(&dir.log(), None).unwrap();
-        audit.append(&simple("x")).unwrap();
-        prop_assert_eq!(audit.append(&simple("y")).unwrap().seq, if bytes.is_empty() { 3 } else { 4 });
-    }
 }
