@@ -17,4 +17,5 @@
 pub mod decision;
 pub mod policy;
 pub mod program;
+pub mod report;
 pub mod request;

@@ -1,0 +1,13 @@
+//! What happened, told three times: a JSON result for the caller, one text for a model, one line for the operator.
+//!
+//! Nothing here decides anything. The room takes what the earlier rooms came to and writes it down so that
+//! no byte of it can forge a line, drive a terminal or leak a secret.
+
+pub mod audit;
+pub mod json;
+pub mod mask;
+pub mod result;
+pub mod run_id;
+pub mod schema;
+pub mod status;
+pub mod text;

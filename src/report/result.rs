@@ -1,0 +1,320 @@
+//! `guardexec.result/v1`: the one JSON document for the caller.
+//!
+//! The fields stand in the order of the documentation and are always present; what does not apply is null. The
+//! document is plain data: the spine fills it in, and nothing here knows where a figure came from.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use super::json;
+use super::status::Status;
+
+/// The value of `schema`.
+pub const SCHEMA: &str = "guardexec.result/v1";
+
+/// The result. Every field is what the documentation of the same name says.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct ResultDoc {
+    pub schema: &'static str,
+    pub run_id: String,
+    pub decision: Option<&'static str>,
+    pub status: Status,
+    pub stage: Option<&'static str>,
+    pub rule: Option<RuleDoc>,
+    pub reason: Option<String>,
+    pub text: String,
+    pub policy: Vec<PolicyDoc>,
+    pub argv: Option<Vec<String>>,
+    pub argv_base64: Option<Vec<String>>,
+    pub program: Option<ProgramDoc>,
+    pub cwd: Option<String>,
+    pub agent: Option<String>,
+    pub session: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    /// RFC 3339 in UTC, to the millisecond.
+    pub started_at: String,
+    pub duration_ms: u64,
+    pub exit_code: Option<u8>,
+    pub exit_status: u8,
+    pub signal: Option<String>,
+    pub core_dumped: bool,
+    pub limit: Option<&'static str>,
+    /// In the order in which they are pushed.
+    #[serde(serialize_with = "as_map")]
+    pub limits: Vec<(&'static str, LimitDoc)>,
+    pub cpu_user_ms: Option<u64>,
+    pub cpu_system_ms: Option<u64>,
+    pub max_rss_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    pub stdout: Option<String>,
+    pub stderr: Option<String>,
+    pub stdout_base64: Option<String>,
+    pub stderr_base64: Option<String>,
+    pub stdout_bytes: Option<u64>,
+    pub stderr_bytes: Option<u64>,
+    pub stdout_truncated: bool,
+    pub stderr_truncated: bool,
+    pub redactions: Vec<RedactionDoc>,
+    pub sandbox: Option<SandboxDoc>,
+    pub violations: Vec<ViolationDoc>,
+    pub warnings: Vec<String>,
+    pub approval: Option<ApprovalDoc>,
+    pub survivors: Option<u64>,
+    pub audit: Option<AuditDoc>,
+    pub error: Option<ErrorDoc>,
+}
+
+/// The rule that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RuleDoc {
+    /// Its id.
+    pub id: String,
+    /// The file it stands in.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+/// One file of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PolicyDoc {
+    /// Its path.
+    pub path: String,
+    /// SHA-256 of its bytes, lower-case hex.
+    pub sha256: String,
+}
+
+/// The program that was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProgramDoc {
+    /// The canonical path.
+    pub path: String,
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// SHA-256 of its content, where something asked for it.
+    pub sha256: Option<String>,
+}
+
+/// One limit as it was in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitDoc {
+    /// Milliseconds for times, bytes for sizes, a count otherwise; null where the policy lifted it.
+    pub value: Option<u64>,
+    /// `exact`, `approximate` or `none`.
+    pub how: &'static str,
+}
+
+/// What a guard cut out of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RedactionDoc {
+    /// `stdout` or `stderr`.
+    pub stream: &'static str,
+    /// The guard's rule.
+    pub rule: String,
+    /// How many times.
+    pub count: u64,
+}
+
+/// The confinement that was really on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SandboxDoc {
+    /// The profile.
+    pub profile: &'static str,
+    /// Layer and mechanism, in the order in which they are pushed.
+    #[serde(serialize_with = "as_map")]
+    pub enforced: Vec<(&'static str, String)>,
+    /// Layers that the profile wants and that could not be had.
+    pub missing: Vec<&'static str>,
+}
+
+/// Something that the confinement refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ViolationDoc {
+    /// The layer that refused.
+    pub layer: &'static str,
+    /// What was tried: `execve`, `connect`, `write`, ...
+    pub operation: String,
+    /// On what, where that is known.
+    pub target: Option<String>,
+    /// What to change, where guardexec knows.
+    pub hint: Option<String>,
+}
+
+/// Where an approval stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ApprovalDoc {
+    /// What `--approval` takes.
+    pub id: String,
+    /// `pending`, `approved`, `declined`, `expired`, `consumed`.
+    pub state: String,
+    /// RFC 3339, or null where it does not expire.
+    pub expires_at: Option<String>,
+}
+
+/// The last audit record of this request; `SEQ:HASH` proves later that the tail was not cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuditDoc {
+    /// The audit file.
+    pub file: String,
+    /// The record's number.
+    pub seq: u64,
+    /// The record's hash, lower-case hex.
+    pub hash: String,
+}
+
+/// What went wrong with guardexec itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorDoc {
+    /// Stable and machine-readable: `usage`, `policy`, `audit`, ...
+    pub kind: String,
+    /// One sentence.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl ResultDoc {
+    /// A result in which nothing has happened yet: status `error`, exit 125, so that a field somebody forgot
+    /// to fill in never reads as success.
+    pub fn new(run_id: String, started_at: std::time::SystemTime) -> ResultDoc {
+        ResultDoc {
+            schema: SCHEMA,
+            run_id,
+            decision: None,
+            status: Status::Error,
+            stage: None,
+            rule: None,
+            reason: None,
+            text: String::new(),
+            policy: Vec::new(),
+            argv: None,
+            argv_base64: None,
+            program: None,
+            cwd: None,
+            agent: None,
+            session: None,
+            labels: BTreeMap::new(),
+            started_at: humantime::format_rfc3339_millis(started_at).to_string(),
+            duration_ms: 0,
+            exit_code: None,
+            exit_status: 125,
+            signal: None,
+            core_dumped: false,
+            limit: None,
+            limits: Vec::new(),
+            cpu_user_ms: None,
+            cpu_system_ms: None,
+            max_rss_bytes: None,
+            processes: None,
+            stdout: None,
+            stderr: None,
+            stdout_base64: None,
+            stderr_base64: None,
+            stdout_bytes: None,
+            stderr_bytes: None,
+            stdout_truncated: false,
+            stderr_truncated: false,
+            redactions: Vec::new(),
+            sandbox: None,
+            violations: Vec::new(),
+            warnings: Vec::new(),
+            approval: None,
+            survivors: None,
+            audit: None,
+            error: None,
+        }
+    }
+
+    /// The document as one line of JSON, without a newline, safe to show on a terminal.
+    pub fn to_line(&self) -> String {
+        json::to_line(self).expect("every map of a result has strings for keys")
+    }
+}
+
+/// Words as `argv` and `argv_base64` show them: the text with U+FFFD for what is not UTF-8, and the exact
+/// bytes of all words only where one of them is not.
+pub fn words<W: AsRef<[u8]>>(argv: &[W]) -> (Vec<String>, Option<Vec<String>>) {
+    let text = argv.iter().map(|w| String::from_utf8_lossy(w.as_ref()).into_owned()).collect();
+    let exact = argv.iter().any(|w| std::str::from_utf8(w.as_ref()).is_err());
+    (text, exact.then(|| argv.iter().map(|w| STANDARD.encode(w)).collect()))
+}
+
+/// One stream as `stdout` and `stdout_base64` show it. `tail` is empty and `omitted` 0 where nothing was cut;
+/// the base64 text is of the kept bytes alone, head then tail, without the mark.
+pub fn stream(head: &[u8], tail: &[u8], omitted: u64) -> (String, Option<String>) {
+    let mut text = String::from_utf8_lossy(head).into_owned();
+    if omitted > 0 {
+        text.push_str(&format!("\n...[{omitted} bytes omitted]...\n"));
+    }
+    text.push_str(&String::from_utf8_lossy(tail));
+    let whole = std::str::from_utf8(head).is_ok() && std::str::from_utf8(tail).is_ok();
+    (text, (!whole).then(|| STANDARD.encode([head, tail].concat())))
+}
+
+fn as_map<S: Serializer, T: Serialize>(pairs: &[(&'static str, T)], to: S) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(Some(pairs.len()))?;
+    for (key, value) in pairs {
+        map.serialize_entry(key, value)?;
+    }
+    map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn an_empty_result_is_an_error() {
+        let doc = ResultDoc::new("R".into(), UNIX_EPOCH + Duration::from_millis(1500));
+        assert_eq!((doc.status, doc.exit_status), (Status::Error, 125));
+        let json: serde_json::Value = serde_json::from_str(&doc.to_line()).unwrap();
+        assert_eq!(json["started_at"], "1970-01-01T00:00:01.500Z");
+        assert_eq!(json["limits"], serde_json::json!({}));
+    }
+
+    #[test]
+    fn the_order_of_fields_is_the_documented_one() {
+        let line = ResultDoc::new("R".into(), UNIX_EPOCH).to_line();
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let documented = "schema run_id decision status stage rule reason text policy argv argv_base64 program cwd \
+            agent session labels started_at duration_ms exit_code exit_status signal core_dumped limit limits \
+            cpu_user_ms cpu_system_ms max_rss_bytes processes stdout stderr stdout_base64 stderr_base64 \
+            stdout_bytes stderr_bytes stdout_truncated stderr_truncated redactions sandbox violations warnings approval \
+            survivors audit error";
+        assert_eq!(keys, documented.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_line_is_safe_and_round_trips() {
+        let mut doc = ResultDoc::new("R".into(), UNIX_EPOCH);
+        doc.stdout = Some("\u{1b}]0;x\u{7}\u{202e}\u{2028}\n\u{9b}".into());
+        doc.labels.insert("k\n".into(), "\u{7f}".into());
+        let line = doc.to_line();
+        assert!(!line.chars().any(json::is_unsafe), "{line}");
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(json["stdout"].as_str(), doc.stdout.as_deref());
+        assert_eq!(json["labels"]["k\n"], "\u{7f}");
+    }
+
+    #[test]
+    fn base64_only_where_text_would_lose_something() {
+        assert_eq!(words(&["a", "é"]), (vec!["a".into(), "é".into()], None));
+        let (text, exact) = words(&[b"a".as_slice(), b"\xff"]);
+        assert_eq!((text[1].as_str(), exact), ("\u{fffd}", Some(vec!["YQ==".into(), "/w==".into()])));
+        assert_eq!(stream(b"ab", b"", 0), ("ab".into(), None));
+        assert_eq!(stream(b"a", b"b", 7), ("a\n...[7 bytes omitted]...\nb".into(), None));
+        assert_eq!(
+            stream(b"\xff", b"b", 7),
+            ("\u{fffd}\n...[7 bytes omitted]...\nb".into(), Some("/2I=".into()))
+        );
+    }
+}
