@@ -13,9 +13,28 @@
 //!                \   /                                                          |
 //!              decision -> (Grant) -> sandbox -> (Confinement) -> run -> (Ended)
 //! ```
+//!
+//! | word | meaning |
+//! |---|---|
+//! | request | what the caller wants run, unjudged |
+//! | policy | the TOML files that judge it |
+//! | decision | `allow`, `ask` or `deny`; the strictest matching rule wins, no match is `deny` |
+//! | grant | an allowed request with its program opened and everything settled |
+//! | confinement | what the kernel is told to enforce on the run |
+//! | run | the child, all its descendants, their limits and their output |
+//! | ended | how the run ended: what was really so, never what was asked for |
+//!
+//! The way through the house is [`perform`].
 
+pub mod cli;
 pub mod decision;
 pub mod policy;
 pub mod program;
 pub mod report;
 pub mod request;
+pub mod run;
+pub mod sandbox;
+mod spine;
+pub mod sys;
+
+pub use spine::{Answer, Call, Surroundings, explain, perform};

@@ -1,2 +1,7 @@
-//! The `guardexec` command: parse, call the library, exit.
-fn main() {}
+//! The `guardexec` command: read the surroundings, hand over to the library, exit.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(guardexec::cli::main())
+}

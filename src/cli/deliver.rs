@@ -1,0 +1,90 @@
+//! Hands a result out: standard output, the result file or descriptor, one line on standard error.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::args::Format;
+use super::meant::OutputOptions;
+use crate::Answer;
+use crate::report::result::ResultDoc;
+use crate::request::quote::escape_text;
+use crate::sys::fd;
+
+/// Where the JSON result goes besides standard output; opened before anything runs.
+#[derive(Debug, Default)]
+pub struct Copies {
+    files: Vec<File>,
+}
+
+impl Copies {
+    /// Opens the file and takes the descriptor. Neither is ever inherited by the command.
+    ///
+    /// # Errors
+    /// One sentence on what cannot be opened.
+    pub fn open(options: &OutputOptions) -> Result<Copies, String> {
+        let mut files = Vec::new();
+        if let Some(path) = &options.result_file {
+            let shown = crate::request::quote::display(path.as_os_str().as_encoded_bytes());
+            let file = fd::create_private(path).map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
+            files.push(file);
+        }
+        if let Some(number) = options.result_fd {
+            let file = fd::duplicate_for_writing(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
+            files.push(file);
+        }
+        Ok(Copies { files })
+    }
+}
+
+/// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells.
+pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
+    let doc = &answer.doc;
+    let mut line = doc.to_line();
+    line.push('\n');
+    for mut file in copies.files {
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            say(&format!("guardexec: cannot write the result: {error}"));
+        }
+    }
+    match options.format {
+        Format::Json => put(line.as_bytes()),
+        Format::Text => {
+            let mut text = doc.text.clone();
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            put(text.as_bytes());
+        }
+        Format::Raw => {}
+    }
+    if let Some(cause) = cause(doc) {
+        say(&format!("guardexec: {cause}"));
+        if let Some(excerpt) = &answer.excerpt {
+            say(excerpt);
+        }
+    }
+    doc.exit_status
+}
+
+/// Why the exit status is not the child's own, as one line; `None` where it is.
+fn cause(doc: &ResultDoc) -> Option<String> {
+    use crate::report::status::Status;
+    if matches!(doc.status, Status::Ok | Status::NonzeroExit) {
+        return None;
+    }
+    let head = doc.text.lines().next().unwrap_or_default();
+    let rule = doc.rule.as_ref().map(|r| format!(" ({}:{})", r.file, r.line));
+    let rule = rule.filter(|at| !head.contains(at.trim_matches([' ', '(', ')']))).unwrap_or_default();
+    Some(escape_text(&format!("{head}{rule}")).replace('\t', "\\t"))
+}
+
+/// One line, or several, on standard error; a closed one is no reason to fail.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Bytes on standard output; a closed one is no reason to fail.
+pub fn put(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}

@@ -1,0 +1,111 @@
+//! From the process's start to its exit status.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::args::{Format, RunArgs};
+use super::deliver::{Copies, deliver, put, say};
+use super::meant::{self, OutputOptions};
+use super::{Cli, UsageError, parse, verbs};
+use crate::decision::{Facts, environment};
+use crate::policy::stack::Places;
+use crate::report::result::ResultDoc;
+use crate::report::run_id;
+use crate::{Answer, Call, Surroundings, perform, sys};
+
+/// Exit status of a usage error.
+const USAGE: u8 = 125;
+
+/// Runs guardexec and gives its exit status.
+pub fn main() -> u8 {
+    // The environment is copied, then wiped where `/proc/PID/environ` would show it, root or not.
+    let raw = sys::environ::take_environment();
+    sys::environ::hide_initial_environment();
+    let around = surroundings(raw);
+    match parse(std::env::args_os()) {
+        Ok(cli) => dispatch(cli, &around),
+        Err(error) => usage(&error, &OutputOptions::default()),
+    }
+}
+
+fn dispatch(cli: Cli, around: &Surroundings) -> u8 {
+    let agent = around.facts.agent.as_ref().map(OsString::from);
+    match cli {
+        Cli::Run(args) => run(*args, agent, around),
+        Cli::Check(args) => verbs::check(&args, around),
+        Cli::Explain(args) => verbs::explain_request(*args, agent, around),
+        Cli::AuditVerify(args) => verbs::audit_verify(&args),
+        Cli::Doctor(args) => verbs::doctor(&args),
+        Cli::Schema(args) => verbs::print_schema(&args),
+        Cli::Completions(args) => {
+            let mut text = Vec::new();
+            clap_complete::generate(args.shell, &mut super::command(), "guardexec", &mut text);
+            put(&text);
+            0
+        }
+        Cli::Help(text) | Cli::Version(text) => {
+            put(text.as_bytes());
+            0
+        }
+    }
+}
+
+fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 {
+    let policies = std::mem::take(&mut args.policy.policies);
+    let wanted = OutputOptions::from(&args.output);
+    let mut stdin = std::io::stdin();
+    let (request, options) = match meant::run(&mut args, meant::Surroundings { agent, stdin: &mut stdin }) {
+        Ok(meant) => meant,
+        Err(error) => return usage(&error, &wanted),
+    };
+    let copies = match Copies::open(&options) {
+        Ok(copies) => copies,
+        Err(message) => {
+            let json_wanted = options.format == Format::Json;
+            return usage(&UsageError { code: "usage", message, json_wanted }, &OutputOptions { format: options.format, ..OutputOptions::default() });
+        }
+    };
+    let call = Call { request, policies, pass_through: options.format == Format::Raw };
+    deliver(&perform(call, around), &options, copies)
+}
+
+/// One line on standard error, and a result where one is waited for.
+fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
+    let now = SystemTime::now();
+    let mut doc = ResultDoc::new(run_id::new(now), now);
+    doc.failed(error.code, &error.message, None);
+    if error.json_wanted {
+        let copies = Copies::open(options).unwrap_or_default();
+        return deliver(&Answer { doc, excerpt: None }, &OutputOptions { format: Format::Json, ..OutputOptions::default() }, copies);
+    }
+    say(&format!("guardexec: error: {error}"));
+    USAGE
+}
+
+/// What judging may know of the caller and the machine.
+fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
+    let env = environment::clean_environment(raw);
+    let variable = |name: &str| {
+        env.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| OsString::from_vec(v.clone())).filter(|v| !v.is_empty())
+    };
+    let uid = nix::unistd::getuid();
+    let entry = nix::unistd::User::from_uid(uid).ok().flatten();
+    let home = entry.as_ref().map_or_else(|| PathBuf::from("/"), |u| u.dir.clone());
+    let places = Places {
+        named: variable("GUARDEXEC_POLICY").map(PathBuf::from),
+        config_home: variable("XDG_CONFIG_HOME").map(PathBuf::from),
+        home: home.clone(),
+        etc: PathBuf::from("/etc/guardexec"),
+        uid: nix::unistd::geteuid().as_raw(),
+    };
+    let agent = variable("GUARDEXEC_AGENT").map(|a| text(&a));
+    let user = entry.map_or_else(|| uid.to_string(), |u| u.name);
+    Surroundings { facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent }, places }
+}
+
+/// Bytes that are not UTF-8 become U+FFFD: such an agent matches nothing that a policy can name.
+fn text(value: &OsStr) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}

@@ -1,0 +1,272 @@
+//! Fills a result in from what the earlier rooms came to. One function a source; nothing is decided here.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::decision::{Denial, Grant, RuleRef};
+use crate::policy::model::{Bound, EffectiveLimits, Policy, Profile, Verdict};
+use crate::program::Program;
+use crate::request::Asker;
+use crate::run::{Captured, Ended, How, LimitKind};
+use crate::sandbox::Enforced;
+
+use super::json;
+use super::result::{ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, words};
+use super::status::Status;
+use super::text;
+
+impl ResultDoc {
+    /// Who asks.
+    pub fn asked_by(&mut self, asker: &Asker) {
+        self.agent.clone_from(&asker.agent);
+        self.session.clone_from(&asker.session);
+        self.labels.clone_from(&asker.labels);
+    }
+
+    /// Which files judge.
+    pub fn judged_by(&mut self, policies: &[Policy]) {
+        let mut files: Vec<PolicyDoc> = Vec::new();
+        for source in policies.iter().flat_map(|p| &p.sources) {
+            let doc = PolicyDoc { path: shown(&source.path), sha256: source.sha256.clone() };
+            if !files.contains(&doc) {
+                files.push(doc);
+            }
+        }
+        self.policy = files;
+    }
+
+    /// The words that run or would have run.
+    pub fn of_words(&mut self, argv: &[OsString]) {
+        let bytes: Vec<&[u8]> = argv.iter().map(|w| w.as_bytes()).collect();
+        let (text, base64) = words(&bytes);
+        self.argv = Some(text);
+        self.argv_base64 = base64;
+    }
+
+    /// What was granted, before it runs.
+    pub fn granted(&mut self, grant: &Grant) {
+        self.decision = Some(grant.verdict.as_str());
+        self.rule = Some(rule_doc(&grant.rule));
+        self.reason = Some(grant.reason.clone());
+        self.program = Some(program_doc(&grant.program));
+        self.cwd = Some(shown(&grant.cwd));
+        self.warnings.extend(grant.warnings.iter().cloned());
+    }
+
+    /// A refusal, or a request that cannot run for another cause.
+    pub fn refused(&mut self, denial: &Denial, status: Status) {
+        self.status = status;
+        self.stage = Some(denial.stage.as_str());
+        self.rule = denial.rule.as_ref().map(rule_doc);
+        self.reason = Some(denial.message.clone());
+        let hint = denial.hint.as_deref();
+        self.text = match status {
+            Status::Denied => text::blocked(&denial.message, hint),
+            _ => text::failed(&denial.message, hint),
+        };
+        self.decision = match status {
+            Status::Denied => Some(Verdict::Deny.as_str()),
+            Status::NotFound | Status::ExecFailed => Some(Verdict::Allow.as_str()),
+            _ => None,
+        };
+        if status != Status::Denied {
+            self.error = Some(ErrorDoc {
+                kind: denial.code.to_owned(),
+                message: denial.message.clone(),
+                hint: denial.hint.clone(),
+            });
+        }
+        self.exit_status = status.exit_status(None, None);
+    }
+
+    /// A failure of guardexec itself.
+    pub fn failed(&mut self, kind: &str, message: &str, hint: Option<&str>) {
+        self.status = Status::Error;
+        self.exit_status = Status::Error.exit_status(None, None);
+        self.text = text::failed(message, hint);
+        self.reason.get_or_insert_with(|| message.to_owned());
+        self.error = Some(ErrorDoc {
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+            hint: hint.map(str::to_owned),
+        });
+    }
+
+    /// A person has to approve it first.
+    pub fn needs_approval(&mut self, grant: &Grant) {
+        self.granted(grant);
+        self.status = Status::NeedsApproval;
+        self.stage = Some("approval");
+        self.exit_status = Status::NeedsApproval.exit_status(None, None);
+        self.text = text::blocked(
+            &format!("a person has to approve this first ({}, {})", grant.reason, grant.rule.at),
+            Some("nothing ran; ask the operator to run it, or change the request so that an allow rule matches"),
+        );
+    }
+
+    /// How the run went, and under what.
+    pub fn ran(&mut self, ended: &Ended, limits: &EffectiveLimits, enforced: &Enforced) {
+        self.duration_ms = millis(ended.duration);
+        self.limit = ended.limit.map(LimitKind::as_str);
+        self.limits = limit_docs(limits, ended);
+        self.cpu_user_ms = Some(millis(ended.cpu_user));
+        self.cpu_system_ms = Some(millis(ended.cpu_system));
+        self.max_rss_bytes = ended.max_rss;
+        self.processes = ended.processes.map(u64::from);
+        self.survivors = Some(ended.survivors.into());
+        self.warnings.extend(ended.warnings.iter().cloned());
+        if ended.unreaped {
+            self.warnings.push(
+                "a process was killed and could not be reaped yet: it waits uninterruptibly in the kernel".into(),
+            );
+        }
+        self.sandbox = Some(sandbox_doc(enforced));
+        self.streams(&ended.stdout, &ended.stderr);
+        let signal = self.ending(ended);
+        self.exit_status = match (self.status, ended.limit) {
+            // A limit other than time: guardexec killed the tree, whatever the main process made of it.
+            (Status::LimitExceeded, Some(LimitKind::CpuTime | LimitKind::FileSize)) => {
+                self.status.exit_status(None, signal)
+            }
+            (status, _) => status.exit_status(self.exit_code, signal),
+        };
+        self.ran_text(ended, limits);
+    }
+
+    /// Status, exit code and signal; gives the signal's number.
+    fn ending(&mut self, ended: &Ended) -> Option<i32> {
+        let signal = match ended.how {
+            How::Exited(code) => {
+                self.exit_code = u8::try_from(code & 0xff).ok();
+                None
+            }
+            How::Signaled(number, core) => {
+                self.core_dumped = core;
+                Some(number)
+            }
+            How::Cancelled(number) => Some(number),
+            How::NotStarted { .. } | How::Unknown => None,
+        };
+        self.signal = signal.map(signal_name);
+        self.status = match (ended.limit, ended.how) {
+            (Some(LimitKind::WallTime), _) => Status::Timeout,
+            (Some(_), _) => Status::LimitExceeded,
+            (None, How::Exited(0)) => Status::Ok,
+            (None, How::Exited(_)) => Status::NonzeroExit,
+            (None, How::Signaled(..)) => Status::Signaled,
+            (None, How::Cancelled(_)) => Status::Cancelled,
+            (None, How::NotStarted { .. }) => Status::ExecFailed,
+            (None, How::Unknown) => Status::Error,
+        };
+        signal
+    }
+
+    fn streams(&mut self, stdout: &Captured, stderr: &Captured) {
+        let stream = |captured: &Captured| {
+            let whole = captured.is_utf8();
+            (captured.text(), (!whole).then(|| encode(&captured.kept())))
+        };
+        (self.stdout, self.stdout_base64) = some_first(stream(stdout));
+        (self.stderr, self.stderr_base64) = some_first(stream(stderr));
+        self.stdout_bytes = Some(stdout.total());
+        self.stderr_bytes = Some(stderr.total());
+        self.stdout_truncated = stdout.truncated();
+        self.stderr_truncated = stderr.truncated();
+    }
+
+    fn ran_text(&mut self, ended: &Ended, limits: &EffectiveLimits) {
+        self.text = text::ran(&text::Ran {
+            status: self.status,
+            exit_status: self.exit_status,
+            signal: self.signal.as_deref(),
+            limit: self.limit,
+            limit_value: ended.limit.and_then(|kind| limit_value(kind, limits)),
+            stdout: self.stdout.as_deref().unwrap_or_default(),
+            stderr: self.stderr.as_deref().unwrap_or_default(),
+        });
+        if !matches!(self.status, Status::Ok | Status::NonzeroExit) {
+            self.reason = Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());
+        }
+    }
+}
+
+fn some_first<T>((text, base64): (String, Option<T>)) -> (Option<String>, Option<T>) {
+    (Some(text), base64)
+}
+
+fn encode(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A path in a result; bytes that are not UTF-8 as lossless escapes.
+pub fn shown(path: &Path) -> String {
+    json::lossless(path.as_os_str().as_bytes())
+}
+
+/// A rule as results name it.
+pub fn rule_doc(rule: &RuleRef) -> RuleDoc {
+    RuleDoc { id: rule.id.clone(), file: shown(&rule.at.file), line: rule.at.line }
+}
+
+/// A program as results name it.
+pub fn program_doc(program: &Program) -> ProgramDoc {
+    ProgramDoc {
+        path: shown(&program.path),
+        device: program.device,
+        inode: program.inode,
+        sha256: program.sha256.clone(),
+    }
+}
+
+fn sandbox_doc(enforced: &Enforced) -> SandboxDoc {
+    SandboxDoc {
+        profile: Profile::as_str(enforced.profile),
+        enforced: enforced.on.iter().map(|(layer, how)| (layer.as_str(), how.clone())).collect(),
+        missing: enforced.missing.iter().map(|layer| layer.as_str()).collect(),
+    }
+}
+
+/// A signal's name, `SIGRTMIN+n` for the real-time ones.
+pub fn signal_name(number: i32) -> String {
+    match nix::sys::signal::Signal::try_from(number) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) if number >= libc::SIGRTMIN() => format!("SIGRTMIN+{}", number - libc::SIGRTMIN()),
+        Err(_) => format!("SIG{number}"),
+    }
+}
+
+fn limit_docs(limits: &EffectiveLimits, ended: &Ended) -> Vec<(&'static str, LimitDoc)> {
+    let how = &ended.limits_how;
+    let time = |bound: Bound<Duration>| bound.get().map(millis);
+    let plain = |bound: Bound<u64>| bound.get();
+    let mut docs = vec![
+        ("wall_time", time(limits.wall_time), how.wall_time),
+        ("cpu_time", time(limits.cpu_time), how.cpu_time),
+        ("memory", plain(limits.memory), how.memory),
+        ("pids", plain(limits.pids), how.pids),
+        ("output", plain(limits.output), how.output),
+        ("file_size", plain(limits.file_size), how.file_size),
+        ("open_files", plain(limits.open_files), how.open_files),
+    ];
+    if limits.cpus.get().is_some() {
+        docs.push(("cpus", plain(limits.cpus), how.cpus));
+    }
+    docs.into_iter().map(|(name, value, how)| (name, LimitDoc { value, how: how.as_str() })).collect()
+}
+
+fn limit_value(kind: LimitKind, limits: &EffectiveLimits) -> Option<String> {
+    match kind {
+        LimitKind::WallTime => limits.wall_time.get().map(text::duration),
+        LimitKind::CpuTime => limits.cpu_time.get().map(text::duration),
+        LimitKind::Memory => limits.memory.get().map(text::size),
+        LimitKind::FileSize => limits.file_size.get().map(text::size),
+        LimitKind::Pids => limits.pids.get().map(|n| n.to_string()),
+    }
+}

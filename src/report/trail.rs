@@ -1,0 +1,109 @@
+//! The audit files of all stacked policies, as one: every record goes into each.
+
+use std::time::SystemTime;
+
+use crate::policy::model::Policy;
+
+use super::audit::record::{DecisionRecord, OutcomeRecord, Words};
+use super::audit::{Appended, Audit, AuditError, Body, Record};
+use super::compose::shown;
+use super::result::{AuditDoc, ResultDoc};
+use super::status::Status;
+
+/// The opened audit files; none where no policy names one.
+#[derive(Debug, Default)]
+pub struct Trail {
+    files: Vec<Audit>,
+}
+
+impl Trail {
+    /// Opens the file of every policy that names one, each once.
+    ///
+    /// # Errors
+    /// The first file that cannot be used: then nothing may run.
+    pub fn open(policies: &[Policy]) -> Result<Trail, AuditError> {
+        let mut files: Vec<Audit> = Vec::new();
+        for wanted in policies.iter().filter_map(|p| p.audit.as_ref()) {
+            if files.iter().all(|open| open.path() != wanted.file) {
+                files.push(Audit::open(&wanted.file, wanted.rotate)?);
+            }
+        }
+        Ok(Trail { files })
+    }
+
+    /// Records the decision. `words` are the bytes of argv; `ended` is false where the request may run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn decided(&mut self, doc: &mut ResultDoc, words: &[&[u8]], ended: bool) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let body = Body::Decision(Box::new(DecisionRecord {
+            decision: doc.decision,
+            status: ended.then_some(doc.status),
+            stage: doc.stage,
+            rule: doc.rule.clone(),
+            reason: doc.reason.clone(),
+            words: Words::new(words),
+            program: doc.program.clone(),
+            cwd: doc.cwd.clone(),
+            agent: doc.agent.clone(),
+            session: doc.session.clone(),
+            labels: doc.labels.clone(),
+            policy: doc.policy.clone(),
+        }));
+        self.append(doc, body)
+    }
+
+    /// Records how the run ended.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn ended(&mut self, doc: &mut ResultDoc) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let body = Body::Outcome(Box::new(OutcomeRecord {
+            status: doc.status,
+            exit_code: doc.exit_code,
+            exit_status: doc.exit_status,
+            signal: doc.signal.clone(),
+            limit: doc.limit,
+            duration_ms: doc.duration_ms,
+            cpu_user_ms: doc.cpu_user_ms,
+            cpu_system_ms: doc.cpu_system_ms,
+            max_rss_bytes: doc.max_rss_bytes,
+            processes: doc.processes,
+            stdout_bytes: doc.stdout_bytes,
+            stderr_bytes: doc.stderr_bytes,
+            survivors: doc.survivors,
+            sandbox: doc.sandbox.clone(),
+            error: doc.error.clone(),
+        }));
+        self.append(doc, body)
+    }
+
+    fn append(&mut self, doc: &mut ResultDoc, body: Body) -> Result<(), AuditError> {
+        let record = Record { ts: SystemTime::now(), run_id: doc.run_id.clone(), body };
+        let mut first = None;
+        for file in &mut self.files {
+            let Appended { seq, hash } = file.append(&record)?;
+            first.get_or_insert_with(|| AuditDoc { file: shown(file.path()), seq, hash });
+        }
+        doc.audit = first.or(doc.audit.take());
+        Ok(())
+    }
+}
+
+/// A result whose audit record could not be written: an error that still carries the outcome.
+pub fn unrecorded(doc: &mut ResultDoc, error: &AuditError) {
+    let outcome = doc.text.clone();
+    let ran = doc.exit_code.is_some() || doc.signal.is_some();
+    doc.failed("audit", &error.to_string(), Some(&error.hint()));
+    doc.audit = None;
+    if ran {
+        doc.text = format!("{}\nthe command did run:\n{outcome}", doc.text);
+    }
+    debug_assert_eq!(doc.status, Status::Error);
+}

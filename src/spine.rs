@@ -1,0 +1,187 @@
+//! The way through the house: one request to one result, step by step.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
+use crate::policy::model::{Policy, Syntax};
+use crate::policy::{PolicyError, stack};
+use crate::report::result::ResultDoc;
+use crate::report::status::Status;
+use crate::report::trail::{self, Trail};
+use crate::report::run_id;
+use crate::request::words::{self, WordsError};
+use crate::request::{Ask, Request};
+use crate::run::{self, How, Sinks};
+use crate::sandbox::{Confinement, Enforced};
+
+/// One call: a request and the policies that the caller names.
+#[derive(Debug)]
+pub struct Call {
+    /// What is asked.
+    pub request: Request,
+    /// `--policy`; empty means the default places.
+    pub policies: Vec<PathBuf>,
+    /// Whether the child's output also passes through as it comes (`--output raw`).
+    pub pass_through: bool,
+}
+
+/// What the process was started with, read once.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// What judging may know.
+    pub facts: Facts,
+    /// Where policies are looked for.
+    pub places: stack::Places,
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub struct Answer {
+    /// The result.
+    pub doc: ResultDoc,
+    /// More for a person: an excerpt of the policy, safe to print.
+    pub excerpt: Option<String>,
+}
+
+/// Judges and runs one request. Whatever happens, the caller gets a result.
+#[must_use]
+pub fn perform(call: Call, around: &Surroundings) -> Answer {
+    let started = SystemTime::now();
+    let mut doc = ResultDoc::new(run_id::new(started), started);
+    doc.asked_by(&call.request.asker);
+    let excerpt = match through(call, around, &mut doc) {
+        Ok(()) => None,
+        Err(error) => {
+            doc.stage = Some(Stage::Policy.as_str());
+            doc.failed("policy", &error.one_line(), None);
+            Some(error.to_string())
+        }
+    };
+    if doc.duration_ms == 0 {
+        let took = started.elapsed().unwrap_or_default();
+        doc.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    }
+    Answer { doc, excerpt }
+}
+
+/// The steps. An unusable policy ends them before anything else is looked at.
+fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(), PolicyError> {
+    let policies = stack::load(&call.policies, &around.places)?;
+    doc.judged_by(&policies);
+    let mut trail = match Trail::open(&policies) {
+        Ok(trail) => trail,
+        Err(error) => return Ok(trail::unrecorded(doc, &error)),
+    };
+    let (argv, decision) = judge(call.request, &policies, &around.facts)?;
+    doc.of_words(&argv);
+    let grant = settle(decision, doc);
+    let bytes: Vec<&[u8]> = argv.iter().map(|w| w.as_bytes()).collect();
+    if let Err(error) = trail.decided(doc, &bytes, grant.is_none()) {
+        return Ok(trail::unrecorded(doc, &error));
+    }
+    let Some(grant) = grant else { return Ok(()) };
+    carry_out(grant, call.pass_through, doc);
+    if let Err(error) = trail.ended(doc) {
+        trail::unrecorded(doc, &error);
+    }
+    Ok(())
+}
+
+/// Splits the words and judges them, the examples of the rules that name the program first.
+fn judge(request: Request, policies: &[Policy], facts: &Facts) -> Result<(Vec<OsString>, Decision), PolicyError> {
+    let argv = match argv_of(&request, policies) {
+        Ok(argv) => argv,
+        Err(decision) => return Ok((Vec::new(), *decision)),
+    };
+    if let Some(first) = argv.first() {
+        for policy in policies {
+            policy.compile_patterns_for(first.as_bytes())?;
+            hold_examples(policy, Some(first.as_bytes()))?;
+        }
+    }
+    let decision = decision::decide(policies, argv.clone(), request, facts);
+    Ok((argv, decision))
+}
+
+/// A policy whose own examples do not come out as it says is unusable.
+///
+/// # Errors
+/// The first example that fails, at its place.
+pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), PolicyError> {
+    let split = |line: &str, syntax: Syntax| words::split(line.as_bytes(), syntax).map_err(|e| e.to_string());
+    match decision::examples::run_examples(policy, only, &split).into_iter().next() {
+        None => Ok(()),
+        Some(failure) => Err(policy.error_at(&failure.at, failure.message)),
+    }
+}
+
+/// The words of a request; a command string is split by the strictest syntax of all policies.
+fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<Decision>> {
+    match &request.ask {
+        Ask::Argv(argv) => Ok(argv.clone()),
+        Ask::Command(text) => {
+            let refuse = policies.iter().any(|p| p.syntax == Syntax::Refuse);
+            let syntax = if refuse { Syntax::Refuse } else { Syntax::Literal };
+            words::split(text, syntax).map_err(|error| Box::new(unsplit(error)))
+        }
+        Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
+            code: "tools_unsupported",
+            stage: Stage::Command,
+            message: format!("tool {} cannot be called: this version runs no tools yet", crate::request::quote::repr(name.as_bytes())),
+            hint: Some("send the command itself, after `--`".into()),
+            rule: None,
+        }))),
+    }
+}
+
+fn unsplit(error: WordsError) -> Decision {
+    let denial = |code, message, hint| Denial { code, stage: Stage::Command, message, hint, rule: None };
+    match error {
+        WordsError::Unparsable { .. } => Decision::Invalid(denial("parse_error", error.to_string(), None)),
+        WordsError::Syntax { message, hint, .. } => Decision::Deny(denial("shell_syntax", message, Some(hint))),
+    }
+}
+
+/// Writes the decision into the result; gives the grant where the request may run.
+fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
+    match decision {
+        Decision::Allow(grant) => {
+            doc.granted(&grant);
+            return Some(grant);
+        }
+        Decision::Ask(grant) => doc.needs_approval(&grant),
+        Decision::Deny(denial) => doc.refused(&denial, Status::Denied),
+        Decision::NotFound(denial) => doc.refused(&denial, Status::NotFound),
+        Decision::NotExecutable(denial) => doc.refused(&denial, Status::ExecFailed),
+        Decision::Invalid(denial) => doc.refused(&denial, Status::Error),
+    }
+    None
+}
+
+/// Confines and runs what was granted.
+fn carry_out(grant: Grant, pass_through: bool, doc: &mut ResultDoc) {
+    let limits = grant.limits.clone();
+    let confinement = match Confinement::prepare(grant) {
+        Ok(confinement) => confinement,
+        Err(error) => {
+            doc.stage = Some(Stage::Sandbox.as_str());
+            return doc.failed(error.kind(), &error.to_string(), error.hint());
+        }
+    };
+    let wanted = Enforced::planned(&confinement);
+    let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
+    let ended = sinks.map_err(run::RunError::from).and_then(|mut sinks| run::run(confinement, &mut sinks));
+    match ended {
+        Ok(ended) => {
+            let enforced = wanted.really(ended.tree.as_str());
+            doc.ran(&ended, &limits, &enforced);
+            if let How::NotStarted { step, errno } = ended.how {
+                report_not_started(doc, step, errno);
+            }
+        }
+        Err(error) => doc.failed("run", &error.to_string(), None),
+    }
+}
