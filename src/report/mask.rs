@@ -94,6 +94,26 @@ pub fn mask_argv<W: AsRef<[u8]>>(argv: &[W]) -> Vec<String> {
     shown
 }
 
+/// A sentence about a command (a reason, an error) without the secrets of that command's words. Pieces of fewer
+/// than four bytes stay: they would blot out the sentence.
+pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
+    let mut text = text.to_owned();
+    for (word, shown) in argv.iter().zip(mask_argv(argv)) {
+        let (Ok(word), Some((before, after))) =
+            (std::str::from_utf8(word.as_ref()), shown.split_once(MASKED))
+        else {
+            continue;
+        };
+        // Of a word with several secrets everything from the first to the last goes.
+        let after = after.rsplit_once(MASKED).map_or(after, |(_, after)| after);
+        let secret = word.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).map(str::trim);
+        if let Some(secret) = secret.filter(|s| s.len() >= 4) {
+            text = text.replace(secret, MASKED);
+        }
+    }
+    text
+}
+
 fn mask_word(word: &[u8], before: &[u8], glued: bool) -> Vec<u8> {
     if awaits_secret(before) && !word.starts_with(b"--") {
         return MASKED.into();
@@ -135,7 +155,7 @@ fn is_secret_name(name: &[u8]) -> bool {
     let whole = |n: &&str| {
         plain.strip_suffix(n.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"-"))
     };
-    NAMES.iter().any(|n| whole(&n)) || ENDINGS.iter().any(|e| plain.ends_with(e.as_bytes()))
+    NAMES.iter().any(whole) || ENDINGS.iter().any(|e| plain.ends_with(e.as_bytes()))
 }
 
 fn is_secret_variable(name: &[u8]) -> bool {

@@ -130,6 +130,15 @@ fn words_outside_utf8_keep_their_bytes() {
 }
 
 #[test]
+fn sentences_lose_the_secrets_of_their_command() {
+    let argv = ["p", "--token", SEC, "--api-key=abcdef", "-u", "me:xy", "plain"];
+    let sentence = format!("value '{SEC}' of --token and 'abcdef', xy, plain");
+    assert_eq!(mask_text(&sentence, &argv), "value '[masked]' of --token and '[masked]', xy, plain");
+    let argv = ["sh", "-c", "TOKEN=first1 x; TOKEN=second2 y"];
+    assert!(!mask_text(&format!("in {}", argv[2]), &argv).contains("first1"));
+}
+
+#[test]
 fn a_long_word_takes_linear_time() {
     let start = std::time::Instant::now();
     for unit in ["a=", "token:", "eyJ", "-----BEGIN ", "x@", "a:", "\"'", "sk-", "k", " "] {
