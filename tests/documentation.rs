@@ -141,6 +141,28 @@ fn the_policies_in_the_manual_load() {
 }
 
 #[test]
+fn the_chain_can_be_verified_by_hand_as_the_manual_says() {
+    let place = Place::new();
+    if !place.has("jq") {
+        return harness::skip("jq is not installed");
+    }
+    place.file("audited.toml", "version = 1\nallow = [\"true\"]\n[audit]\nfile = \"audit.jsonl\"\n");
+    for _ in 0..3 {
+        assert_eq!(place.shell("guardexec -p audited.toml -- true").exit, Some(0));
+    }
+    let script = Page::read("guardexec.1").display("Verifying by hand");
+    assert_eq!(place.shell(&script).output, "");
+    let whole = fs::read_to_string(place.dir.join("audit.jsonl")).expect("an audit file");
+    assert!(whole.lines().count() >= 6, "{whole}");
+    place.file("audit.jsonl", &whole.replacen("\"allow\"", "\"deny\"", 1));
+    assert_eq!(place.shell(&script).output, "line 1: edited\nline 2: does not follow the line before\n");
+    let cut: String =
+        whole.lines().enumerate().filter(|(n, _)| *n != 2).map(|(_, l)| format!("{l}\n")).collect();
+    place.file("audit.jsonl", &cut);
+    assert_eq!(place.shell(&script).output, "line 3: does not follow the line before\n");
+}
+
+#[test]
 fn the_shipped_policies_are_clean() {
     let place = Place::new();
     for name in place.policies() {

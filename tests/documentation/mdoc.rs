@@ -73,6 +73,14 @@ impl Page {
             .collect()
     }
 
+    /// The first display below `.Ss TITLE`.
+    pub fn display(&self, title: &str) -> String {
+        let below =
+            self.text.split_once(&format!("\n.Ss {title}\n")).unwrap_or_else(|| panic!("no {title}")).1;
+        let display = below.split_once("\n.Bd ").and_then(|(_, d)| d.split_once('\n')).expect("a display").1;
+        plain(display.split("\n.Ed").next().unwrap_or_default())
+    }
+
     /// The command lines of the examples.
     pub fn examples(&self) -> Vec<String> {
         self.text.lines().filter_map(|l| l.strip_prefix(".Dl $ ")).map(plain).collect()
