@@ -14,6 +14,7 @@
 //!              decision -> (Grant) -> sandbox -> (Confinement) -> run -> (Ended)
 //! ```
 
+pub mod cli;
 pub mod decision;
 pub mod policy;
 pub mod program;
