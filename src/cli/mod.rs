@@ -1,0 +1,150 @@
+//! The command line: clap types to what was meant. No policy and no judging happens here.
+//!
+//! [`args`] is what was typed, [`meant`] what it means; [`parse`] goes from words to the first.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
+
+use crate::request::quote;
+
+pub mod args;
+pub mod meant;
+#[cfg(test)]
+mod tests;
+
+use args::{
+    AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, Verbs, VerifyArgs,
+};
+
+/// What was typed.
+#[derive(Debug)]
+pub enum Cli {
+    /// Judge and run one command.
+    Run(Box<RunArgs>),
+    /// Load and lint policies.
+    Check(CheckArgs),
+    /// The decision for the same inputs as a run.
+    Explain(Box<ExplainArgs>),
+    /// Whether audit files are whole.
+    AuditVerify(VerifyArgs),
+    /// What this host can enforce.
+    Doctor(DoctorArgs),
+    /// A JSON Schema.
+    Schema(SchemaArgs),
+    /// Completions for a shell.
+    Completions(CompletionsArgs),
+    /// `--help`: this text, on standard output, exit 0.
+    Help(String),
+    /// `--version`: this text, on standard output, exit 0.
+    Version(String),
+}
+
+/// What was typed cannot be meant. Exit 125.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError {
+    /// Stable, machine-readable: `usage`, or the code of a [`crate::request::RequestError`].
+    pub code: &'static str,
+    /// One line, without a prefix; safe to print.
+    pub message: String,
+    /// Whether the caller waits for a JSON result on standard output.
+    pub json_wanted: bool,
+}
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Parses what was typed, the program's own name first (as [`std::env::args_os`] gives it).
+///
+/// A run is the frequent case and has to start fast, so the verbs are only built where one is named.
+///
+/// # Errors
+/// [`UsageError`], which is never `--help` or `--version`.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, UsageError> {
+    let mut words: Vec<OsString> = args.collect();
+    if words.is_empty() {
+        words.push(OsString::from("guardexec"));
+    }
+    let verb = args::verb_at(&words);
+    let json_wanted = json_wanted(&words, verb.is_some());
+    let parsed = match verb {
+        None => parse_run(&words),
+        Some(at) => {
+            words[1..=at].rotate_right(1);
+            parse_verb(&words)
+        }
+    };
+    parsed.or_else(|error| settle(&error, verb.is_some(), json_wanted))
+}
+
+fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = RunArgs::command().try_get_matches_from(words)?;
+    let run = RunArgs::from_arg_matches(&matches)?;
+    Ok(Cli::Run(Box::new(run)))
+}
+
+fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = Verbs::command().try_get_matches_from(words)?;
+    Ok(match Verbs::from_arg_matches(&matches)? {
+        Verbs::Check(args) => Cli::Check(args),
+        Verbs::Explain(args) => Cli::Explain(Box::new(args)),
+        Verbs::Audit { verb: AuditVerb::Verify(args) } => Cli::AuditVerify(args),
+        Verbs::Doctor(args) => Cli::Doctor(args),
+        Verbs::Schema(args) => Cli::Schema(args),
+        Verbs::Completions(args) => Cli::Completions(args),
+    })
+}
+
+/// Help and version come as clap errors; all others become one line.
+fn settle(error: &clap::Error, verb: bool, json_wanted: bool) -> Result<Cli, UsageError> {
+    match error.kind() {
+        ErrorKind::DisplayHelp if verb => Ok(Cli::Help(error.render().to_string())),
+        // The run's own command knows no verbs: show the whole.
+        ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_long_help().to_string())),
+        ErrorKind::DisplayVersion => Ok(Cli::Version(error.render().to_string())),
+        _ => Err(UsageError { code: "usage", message: one_line(error, verb), json_wanted }),
+    }
+}
+
+/// The whole command line, run and verbs: for `--help`, completions and the manual page's test.
+pub fn command() -> clap::Command {
+    let mut whole = RunArgs::command();
+    for verb in Verbs::command().get_subcommands() {
+        whole = whole.subcommand(verb.clone());
+    }
+    whole
+}
+
+fn one_line(error: &clap::Error, verb: bool) -> String {
+    let text = error.render().to_string();
+    let said = text.split("\nUsage:").next().unwrap_or_default();
+    let said = said.split("\nFor more information").next().unwrap_or_default();
+    let parts: Vec<&str> = said.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+    let line = parts.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    let mut line = quote::escape_text(line).replace('\t', "\\t");
+    if !verb && error.kind() == ErrorKind::UnknownArgument {
+        line.push_str(" (a program and its arguments stand after `--`)");
+    }
+    line
+}
+
+/// Whether a usage error has to be answered in JSON. Asked of the bare words, for nothing else is known then: the
+/// run form answers in JSON unless `--output` says otherwise, a verb only with `--json`.
+fn json_wanted(words: &[OsString], verb: bool) -> bool {
+    let own = || words.iter().skip(1).take_while(|word| *word != "--");
+    if verb {
+        return own().any(|word| word == "--json");
+    }
+    let glued = own().filter_map(|word| word.to_str()?.strip_prefix("--output=")).map(OsStr::new);
+    let apart = own()
+        .zip(own().skip(1))
+        .filter(|(option, _)| *option == "--output")
+        .map(|(_, value)| value.as_os_str());
+    !glued.chain(apart).any(|value| value == "text" || value == "raw")
+}
