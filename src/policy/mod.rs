@@ -3,5 +3,16 @@
 //! This room knows nothing of requests. It answers one question: what do the policy's author and the
 //! operator want? Several files may be stacked; each is one [`model::Policy`] and all must agree.
 
+pub mod error;
+pub mod hooks;
+mod join;
+pub mod lint;
+pub mod load;
 pub mod model;
+mod patterns;
+pub mod runners;
+mod schema;
+pub mod stack;
+pub mod trust;
+pub mod units;
 pub mod value;

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::error::Spot;
+
 /// Every limit that is present must hold.
 #[derive(Debug, Default)]
 pub struct ValueLimits {
@@ -27,13 +29,20 @@ pub struct ValueLimits {
 pub struct Pattern {
     /// As written.
     pub source: String,
+    /// Where it stands in a policy file, for messages.
+    pub spot: Option<Box<Spot>>,
     compiled: OnceLock<Result<regex::bytes::Regex, String>>,
 }
 
 impl Pattern {
     /// An uncompiled pattern.
     pub fn new(source: impl Into<String>) -> Pattern {
-        Pattern { source: source.into(), compiled: OnceLock::new() }
+        Pattern { source: source.into(), spot: None, compiled: OnceLock::new() }
+    }
+
+    /// An uncompiled pattern that stands in a policy file.
+    pub fn at(source: impl Into<String>, spot: Spot) -> Pattern {
+        Pattern { spot: Some(Box::new(spot)), ..Pattern::new(source) }
     }
 
     /// Compiles the pattern once: alone first, so that it cannot close the group it is wrapped in; then

@@ -1,0 +1,239 @@
+//! `extends`: several files become one policy. Lists append, scalars override, tables merge, a deny stays.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use super::error::{PolicyError, printable};
+use super::model::{
+    AuditPolicy, EnvPolicy, Filesystem, Layer, Limits, Network, Place, Policy, Profile, ProgramName, Rule,
+    SandboxPolicy, Source, Syntax, Tool, Verdict,
+};
+use super::schema::{Doc, File, ReadAudit, ReadNetwork, ReadRule, Span};
+
+/// One file of a policy.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub doc: Doc,
+    pub file: File,
+    pub source: Source,
+}
+
+/// Joins the files, parents first, the policy itself last.
+pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
+    unique_ids(&parts)?;
+    unique_tools(&parts)?;
+    short_beside_rule(&parts)?;
+    let path = parts.last().map(|p| p.source.path.clone());
+    let mut joined = Joined::default();
+    let mut sources = Vec::with_capacity(parts.len());
+    let mut docs = Vec::with_capacity(parts.len());
+    for (index, part) in parts.into_iter().enumerate() {
+        joined.add(index, part.file);
+        sources.push(part.source);
+        docs.push(part.doc);
+    }
+    let audit = joined.audit(&docs)?;
+    let policy = Policy {
+        path: path.unwrap_or_else(|| PathBuf::new().into()),
+        sources,
+        rules: joined.rules,
+        tools: joined.tools,
+        limits: joined.limits,
+        env: joined.env,
+        syntax: joined.syntax.unwrap_or_default(),
+        sandbox: joined.sandbox,
+        filesystem: joined.filesystem,
+        network: Network {
+            mode: joined.network.mode,
+            loopback: joined.network.loopback.unwrap_or(false),
+            unix: joined.network.unix,
+        },
+        audit: audit.as_ref().map(|(policy, ..)| policy.clone()),
+    };
+    if let Some((audit, index, span)) = &audit {
+        audit_out_of_reach(&policy, audit, &docs[*index], span)?;
+    }
+    Ok(policy)
+}
+
+fn all_rules(parts: &[Part]) -> impl Iterator<Item = (&Doc, &ReadRule)> {
+    parts.iter().flat_map(|p| p.file.rules.iter().map(|r| (&p.doc, r)))
+}
+
+/// An id names one rule. The same short entry in two files is one and the same.
+fn unique_ids(parts: &[Part]) -> Result<(), PolicyError> {
+    let mut seen: HashMap<&str, &ReadRule> = HashMap::new();
+    for (doc, read) in all_rules(parts) {
+        match seen.get(read.rule.id.as_str()) {
+            Some(first) if !(first.short && read.short) => {
+                let message = format!(
+                    "the rule id `{}` is used twice, first at {}",
+                    read.rule.id,
+                    place(&first.rule.at)
+                );
+                return Err(doc.error(&read.id, message).hint("give this rule another id"));
+            }
+            Some(_) => {}
+            None => {
+                seen.insert(&read.rule.id, read);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unique_tools(parts: &[Part]) -> Result<(), PolicyError> {
+    let mut seen: BTreeMap<&str, &Place> = BTreeMap::new();
+    for part in parts {
+        for (name, (tool, span)) in &part.file.tools {
+            if let Some(first) = seen.insert(name, &tool.at) {
+                let message = format!("the tool `{name}` is defined twice, first at {}", place(first));
+                return Err(part.doc.error(span, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The short `allow` accepts any arguments, so beside it every limit of a `[[rule]]` would be idle.
+fn short_beside_rule(parts: &[Part]) -> Result<(), PolicyError> {
+    let mut ruled: HashMap<&ProgramName, &Rule> = HashMap::new();
+    for (_, read) in all_rules(parts).filter(|(_, r)| !r.short) {
+        for name in &read.rule.programs {
+            ruled.entry(name).or_insert(&read.rule);
+        }
+    }
+    for (doc, read) in all_rules(parts).filter(|(_, r)| r.short && r.rule.decision == Verdict::Allow) {
+        let name = &read.rule.programs[0];
+        if let Some(rule) = ruled.get(name) {
+            let shown = printable(&name.as_os_str().to_string_lossy());
+            let message = format!("`{shown}` in `allow` also has a [[rule]], at {}", place(&rule.at));
+            return Err(doc.error(&read.id, message).hint(
+                "short for a rule without arguments' limits; not for a program that also has a [[rule]]",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn place(at: &Place) -> String {
+    printable(&at.to_string())
+}
+
+/// What the files come to so far.
+#[derive(Default)]
+struct Joined {
+    rules: Vec<Rule>,
+    tools: BTreeMap<String, Tool>,
+    limits: Limits,
+    env: EnvPolicy,
+    syntax: Option<Syntax>,
+    sandbox: SandboxPolicy,
+    filesystem: Filesystem,
+    network: ReadNetwork,
+    audit: ReadAudit,
+    /// Which file the audit's `file` came from, and which wrote the section at all.
+    audit_from: (Option<usize>, usize),
+}
+
+impl Joined {
+    fn add(&mut self, index: usize, file: File) {
+        for read in file.rules {
+            let known = read.short && self.rules.iter().any(|r| r.id == read.rule.id);
+            if !known {
+                self.rules.push(read.rule);
+            }
+        }
+        self.tools.extend(file.tools.into_iter().map(|(name, (tool, _))| (name, tool)));
+        self.limits = file.limits.over(&self.limits);
+        append(&mut self.env.pass, file.env.pass);
+        append(&mut self.env.request, file.env.request);
+        self.env.set.extend(file.env.set);
+        self.syntax = file.syntax.or(self.syntax);
+        self.sandbox(file.sandbox);
+        self.filesystem(file.filesystem);
+        self.network.mode = file.network.mode.or(self.network.mode);
+        self.network.loopback = file.network.loopback.or(self.network.loopback);
+        self.network.unix.extend(file.network.unix);
+        self.audit.rotate = file.audit.rotate.or(self.audit.rotate);
+        if file.audit.file.is_some() {
+            self.audit.file = file.audit.file;
+            self.audit_from.0 = Some(index);
+        }
+        if file.audit.at.is_some() {
+            self.audit.at = file.audit.at;
+            self.audit_from.1 = index;
+        }
+    }
+
+    fn sandbox(&mut self, file: SandboxPolicy) {
+        self.sandbox.profile = file.profile.or(self.sandbox.profile);
+        append(&mut self.sandbox.require, file.require);
+        if let Some(layers) = &mut self.sandbox.require {
+            let mut seen: Vec<Layer> = Vec::new();
+            layers.retain(|l| {
+                !seen.contains(l) && {
+                    seen.push(*l);
+                    true
+                }
+            });
+        }
+        self.sandbox.user = file.user.or(self.sandbox.user.take());
+        self.sandbox.processes = file.processes.or(self.sandbox.processes);
+    }
+
+    fn filesystem(&mut self, file: Filesystem) {
+        let own = &mut self.filesystem;
+        append(&mut own.cwd, file.cwd);
+        append(&mut own.read, file.read);
+        append(&mut own.write, file.write);
+        append(&mut own.deny, file.deny);
+        own.tmp = file.tmp.or(own.tmp);
+        own.map.retain(|(shown, _)| !file.map.iter().any(|(new, _)| new == shown));
+        own.map.extend(file.map);
+    }
+
+    /// The audit section with the file and place its `file` comes from.
+    fn audit(&mut self, docs: &[Doc]) -> Result<Option<(AuditPolicy, usize, Span)>, PolicyError> {
+        let Some(section) = self.audit.at.take() else { return Ok(None) };
+        let (Some((file, span)), Some(index)) = (self.audit.file.take(), self.audit_from.0) else {
+            return Err(docs[self.audit_from.1].error(&section, "`file` is missing in [audit]"));
+        };
+        let at = docs[index].place(&span);
+        Ok(Some((AuditPolicy { file, rotate: self.audit.rotate, at }, index, span)))
+    }
+}
+
+fn append<T>(to: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
+    match (to.as_mut(), more) {
+        (Some(list), Some(more)) => list.extend(more),
+        (None, Some(more)) => *to = Some(more),
+        (_, None) => {}
+    }
+}
+
+/// The run must not be able to write its own record, as far as that can be known before it runs.
+fn audit_out_of_reach(
+    policy: &Policy,
+    audit: &AuditPolicy,
+    doc: &Doc,
+    span: &Span,
+) -> Result<(), PolicyError> {
+    let profile = policy.sandbox.profile.unwrap_or_default();
+    if profile == Profile::Host {
+        return Ok(());
+    }
+    let owns = policy.rules.iter().filter_map(|r| r.own.filesystem.as_ref());
+    for filesystem in std::iter::once(&policy.filesystem).chain(owns) {
+        let writable = filesystem.write.iter().flatten().map(|p| (p, "`write`"));
+        let cwd = filesystem.cwd.iter().flatten().filter(|_| profile == Profile::Workspace);
+        for (dir, key) in writable.chain(cwd.map(|p| (p, "`cwd`"))) {
+            if audit.file.starts_with(dir) {
+                let shown = printable(&dir.to_string_lossy());
+                let message = format!("the audit file lies in {shown}, which {key} lets the run write");
+                return Err(doc.error(span, message).hint("keep it where no run can reach it"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! What a policy's author should look at again: it loads, and may not mean what they think.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+use super::error::printable;
+use super::hooks::is_hook;
+use super::model::{EnvPolicy, Place, Policy, Rule, Tool, Verdict};
+use super::runners::runs_arguments;
+use super::schema::placeholders;
+
+/// One thing to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
+    /// `limits_without_effect`, `text_becomes_code`, `unused_parameter`.
+    pub code: &'static str,
+    /// One sentence; safe to print.
+    pub message: String,
+    /// Where it stands.
+    pub at: Place,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// Everything in a policy that deserves a second look, in the order of the rules.
+pub fn lint(policy: &Policy) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    environment(policy, &policy.env, None, &mut findings);
+    for rule in &policy.rules {
+        runner(rule, &mut findings);
+        shadowed(policy, rule, &mut findings);
+        idle_limits(policy, rule, &mut findings);
+        if let Some(env) = &rule.own.env {
+            environment(policy, env, Some(&rule.at), &mut findings);
+        }
+    }
+    for tool in policy.tools.values() {
+        template(tool, &mut findings);
+    }
+    findings
+}
+
+fn names(rule: &Rule) -> impl Iterator<Item = String> + '_ {
+    rule.programs.iter().map(|p| printable(&p.as_os_str().to_string_lossy()))
+}
+
+/// A rule that allows any arguments to a program that runs them.
+fn runner(rule: &Rule, findings: &mut Vec<Finding>) {
+    if rule.decision != Verdict::Allow || rule.args.closes() || rule.runs_arguments {
+        return;
+    }
+    let runners = rule.programs.iter().filter(|p| runs_arguments(p.base().as_bytes()));
+    for program in runners {
+        let name = printable(&program.as_os_str().to_string_lossy());
+        findings.push(Finding {
+            code: "runs_arguments",
+            message: format!("rule `{}` allows `{name}` with any arguments, and `{name}` runs its arguments", rule.id),
+            at: rule.at.clone(),
+            hint: Some(
+                "list what it may be given (`subcommand`, `flags`, `operands`), or write `runs_arguments = true` in a [[rule]]"
+                    .to_owned(),
+            ),
+        });
+    }
+}
+
+/// An allow or ask rule whose every program is denied with any arguments, to all askers.
+fn shadowed(policy: &Policy, rule: &Rule, findings: &mut Vec<Finding>) {
+    if rule.decision == Verdict::Deny {
+        return;
+    }
+    let denies = |other: &&Rule| {
+        other.decision == Verdict::Deny
+            && !other.args.closes()
+            && other.agents.is_none()
+            && other.sha256.is_none()
+    };
+    let denied_by = |p| policy.rules.iter().filter(denies).find(|other| other.programs.contains(p));
+    let denying: Option<Vec<&Rule>> = rule.programs.iter().map(denied_by).collect();
+    let Some(by) = denying.and_then(|d| d.first().copied()) else { return };
+    findings.push(Finding {
+        code: "never_matches",
+        message: format!(
+            "rule `{}` never decides: rule `{}` ({}) denies the same program",
+            rule.id, by.id, by.at
+        ),
+        at: rule.at.clone(),
+        hint: Some("the strictest rule wins; remove one of them".to_owned()),
+    });
+}
+
+/// A closed allow rule beside an open one for the same program: the open one lets everything through.
+fn idle_limits(policy: &Policy, rule: &Rule, findings: &mut Vec<Finding>) {
+    if rule.decision != Verdict::Allow || !rule.args.closes() {
+        return;
+    }
+    let open = |other: &&Rule| {
+        other.decision == Verdict::Allow
+            && !other.args.closes()
+            && other.args.max_args.is_none()
+            && other.agents.is_none()
+            && other.sha256.is_none()
+    };
+    let same =
+        |other: &&Rule| other.programs.iter().any(|p| rule.programs.iter().any(|q| p.base() == q.base()));
+    let Some(other) = policy.rules.iter().filter(open).find(same) else { return };
+    let program = names(rule).collect::<Vec<_>>().join(", ");
+    findings.push(Finding {
+        code: "limits_without_effect",
+        message: format!(
+            "rule `{}` limits the arguments of `{program}`, but rule `{}` ({}) allows any",
+            rule.id, other.id, other.at
+        ),
+        at: rule.at.clone(),
+        hint: Some("close the other rule too, or remove it".to_owned()),
+    });
+}
+
+/// Variables that make some program load or run something, and the glob that passes all others.
+fn environment(policy: &Policy, env: &EnvPolicy, rule: Option<&Place>, findings: &mut Vec<Finding>) {
+    let lists =
+        [("pass", &env.pass, "comes from the caller"), ("request", &env.request, "can be set by the caller")];
+    for (key, list, how) in lists {
+        for name in list.iter().flatten() {
+            let at = || rule.cloned().unwrap_or_else(|| find(policy, name));
+            if name == "*" {
+                findings.push(Finding {
+                    code: "every_variable",
+                    message: format!("`{key}` in [env] holds `*`: secrets of the caller reach the run"),
+                    at: at(),
+                    hint: Some("name the variables that the programs need".to_owned()),
+                });
+            } else if !name.contains('*') && is_hook(name.as_bytes()) {
+                let name = printable(name);
+                findings.push(Finding {
+                    code: "hook_variable",
+                    message: format!("`{name}` {how}, and makes some programs load or run what it names"),
+                    at: at(),
+                    hint: Some("set it to a fixed value with `set`, or leave it out".to_owned()),
+                });
+            }
+        }
+    }
+    for (name, value) in &env.set {
+        if is_hook(name.as_bytes()) && !harmless(value) {
+            findings.push(Finding {
+                code: "hook_variable",
+                message: format!("`set` gives `{}` a value that some programs load or run", printable(name)),
+                at: rule.cloned().unwrap_or_else(|| find(policy, name)),
+                hint: Some("make sure that no run can write what it names".to_owned()),
+            });
+        }
+    }
+}
+
+/// Switches and the pager that shows its input: values that name nothing to load.
+fn harmless(value: &str) -> bool {
+    matches!(value, "" | "cat" | "true" | "false" | "yes" | "no" | "on" | "off")
+        || value.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The line on which a variable's name stands, the last file first; the compiled policy keeps no place for it.
+fn find(policy: &Policy, name: &str) -> Place {
+    let (quoted, literal, assigned) = (format!("\"{name}\""), format!("'{name}'"), format!("{name} ="));
+    let holds = |line: &str| {
+        let code = line.trim_start();
+        !code.starts_with('#') && [&quoted, &literal, &assigned].iter().any(|n| code.contains(n.as_str()))
+    };
+    for source in policy.sources.iter().rev() {
+        if let Some(index) = source.text.lines().position(holds) {
+            return Place {
+                file: Arc::clone(&source.path),
+                line: u32::try_from(index + 1).unwrap_or(u32::MAX),
+            };
+        }
+    }
+    Place { file: Arc::clone(&policy.path), line: 1 }
+}
+
+/// A tool's template: a parameter that becomes code, or that goes nowhere.
+fn template(tool: &Tool, findings: &mut Vec<Finding>) {
+    let base = tool.argv.first().map(|p| p.rsplit('/').next().unwrap_or(p)).unwrap_or_default();
+    let code_flag =
+        |word: &str| matches!(word, "-c" | "-e" | "-E" | "-r" | "--eval" | "--command" | "-exec" | "eval");
+    let becomes_code = tool.argv.windows(2).any(|w| code_flag(&w[0]) && placeholders(&w[1]).next().is_some());
+    if becomes_code && runs_arguments(base.as_bytes()) {
+        findings.push(Finding {
+            code: "text_becomes_code",
+            message: format!(
+                "the tool `{}` puts a parameter into code that `{}` runs",
+                tool.name,
+                printable(base)
+            ),
+            at: tool.at.clone(),
+            hint: Some("pass it as an argument of its own after the code".to_owned()),
+        });
+    }
+    for param in &tool.params {
+        if !tool.argv.iter().any(|word| placeholders(word).any(|name| name == param.name)) {
+            findings.push(Finding {
+                code: "unused_parameter",
+                message: format!(
+                    "the parameter `{}` of the tool `{}` is used nowhere",
+                    param.name, tool.name
+                ),
+                at: tool.at.clone(),
+                hint: Some(format!("put {{{}}} into `argv`, or remove it", param.name)),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! The shape of a policy file: TOML text to typed, checked pieces, with every complaint at its place.
+//!
+//! The text is parsed into a tree that knows where each key and value stands; the modules here walk that tree
+//! by hand. So an unknown key, a wrong type or an impossible value is reported at its own column and in the
+//! policy's words, never in a parser's. [`File`] is one file before `extends` is settled.
+
+mod args;
+mod reader;
+mod rule;
+mod sections;
+mod tool;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{ErrorKind, PolicyError, Spot, printable};
+use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
+use reader::Table;
+pub(super) use tool::placeholders;
+
+/// Byte offsets in a file's text.
+pub(super) type Span = Range<usize>;
+
+/// One file's text and what is needed to speak of it.
+#[derive(Debug)]
+pub(super) struct Doc {
+    /// The name to show.
+    pub shown: Arc<Path>,
+    /// The directory it stands in (canonical).
+    pub dir: PathBuf,
+    /// The home that `~` stands for.
+    pub home: PathBuf,
+    /// The text.
+    pub text: Arc<str>,
+    /// Where each line starts.
+    starts: Vec<usize>,
+}
+
+/// One file, not yet joined with what it extends.
+#[derive(Debug)]
+pub(super) struct File {
+    /// `extends`, resolved, each with its place.
+    pub extends: Vec<(PathBuf, Span)>,
+    /// The short lists first, then `[[rule]]`.
+    pub rules: Vec<ReadRule>,
+    /// `[tools.NAME]` and the name's place.
+    pub tools: BTreeMap<String, (Tool, Span)>,
+    pub limits: Limits,
+    pub env: EnvPolicy,
+    pub syntax: Option<Syntax>,
+    pub sandbox: SandboxPolicy,
+    pub filesystem: Filesystem,
+    pub network: ReadNetwork,
+    pub audit: ReadAudit,
+}
+
+/// A rule and where its id stands.
+#[derive(Debug)]
+pub(super) struct ReadRule {
+    pub rule: Rule,
+    /// Where the id stands, else where the rule starts.
+    pub id: Span,
+    /// An entry of a short list.
+    pub short: bool,
+}
+
+/// `[network]` as written.
+#[derive(Debug, Default)]
+pub(super) struct ReadNetwork {
+    pub mode: Option<super::model::NetworkMode>,
+    pub loopback: Option<bool>,
+    pub unix: Vec<PathBuf>,
+}
+
+/// `[audit]` as written.
+#[derive(Debug, Default)]
+pub(super) struct ReadAudit {
+    pub file: Option<(PathBuf, Span)>,
+    pub rotate: Option<u64>,
+    /// Where the section stands.
+    pub at: Option<Span>,
+}
+
+impl Doc {
+    pub fn new(shown: Arc<Path>, dir: PathBuf, home: PathBuf, text: Arc<str>) -> Doc {
+        let mut starts = vec![0];
+        starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1));
+        Doc { shown, dir, home, text, starts }
+    }
+
+    /// The line of an offset, counted from 0.
+    fn line_index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|s| *s <= offset).saturating_sub(1)
+    }
+
+    pub fn place(&self, span: &Span) -> Place {
+        let line = u32::try_from(self.line_index(span.start) + 1).unwrap_or(u32::MAX);
+        Place { file: Arc::clone(&self.shown), line }
+    }
+
+    pub fn spot(&self, span: &Span) -> Spot {
+        Spot { place: self.place(span), text: Arc::clone(&self.text), span: span.clone() }
+    }
+
+    /// The text of a span; empty if it does not fall on characters.
+    pub fn source(&self, span: &Span) -> &str {
+        self.text.get(span.clone()).unwrap_or("")
+    }
+
+    /// An error of kind `Invalid` at a span.
+    pub fn error(&self, span: &Span, message: impl Into<String>) -> PolicyError {
+        self.error_of(ErrorKind::Invalid, span, message)
+    }
+
+    pub fn error_of(&self, kind: ErrorKind, span: &Span, message: impl Into<String>) -> PolicyError {
+        self.spot(span).error(kind, message)
+    }
+
+    /// A path as written, made absolute: `~` is the home, anything relative starts at this file's directory.
+    /// `..` may only stand before the first name, where no link can change its meaning.
+    pub fn resolve(&self, text: &str, span: &Span) -> Result<PathBuf, PolicyError> {
+        let shown = printable(text);
+        if text.is_empty() {
+            return Err(self.error(span, "a path cannot be empty"));
+        }
+        if text.contains(char::is_control) {
+            return Err(self.error(span, format!("`{shown}` holds a control character")));
+        }
+        let (mut path, rest) = if text.starts_with('~') {
+            self.at_home(text, &shown, span)?
+        } else if text.starts_with('/') {
+            (PathBuf::from("/"), text)
+        } else {
+            (self.dir.clone(), text)
+        };
+        let mut named = text.starts_with('~') || text.starts_with('/');
+        for component in Path::new(rest).components() {
+            match component {
+                Component::Normal(name) => {
+                    path.push(name);
+                    named = true;
+                }
+                Component::ParentDir if named => {
+                    return Err(self
+                        .error(span, format!("`..` after a name in the path `{shown}`"))
+                        .hint("write the path without it: a link could change what it means"));
+                }
+                Component::ParentDir => {
+                    path.pop();
+                }
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        Ok(path)
+    }
+
+    fn at_home<'t>(
+        &self,
+        text: &'t str,
+        shown: &str,
+        span: &Span,
+    ) -> Result<(PathBuf, &'t str), PolicyError> {
+        let rest = &text[1..];
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return Err(self
+                .error(span, format!("`{shown}` names another user's home"))
+                .hint("write the directory itself; only `~` and `~/...` are known"));
+        }
+        if !self.home.is_absolute() {
+            return Err(self.error(span, "`~` stands here, but this user has no home in the user database"));
+        }
+        Ok((self.home.clone(), rest))
+    }
+}
+
+/// The keys at the top of a file.
+const TOP: &[&str] = &[
+    "version",
+    "extends",
+    "allow",
+    "deny",
+    "limits",
+    "env",
+    "command",
+    "sandbox",
+    "filesystem",
+    "network",
+    "audit",
+    "rule",
+    "tools",
+];
+
+/// Parses and checks one file.
+pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
+    let tree = toml::de::DeTable::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
+    let top = Table::root(doc, tree.get_ref());
+    top.only(TOP)?;
+    sections::version(&top)?;
+    let mut rules = rule::short(&top)?;
+    rules.extend(rule::long(&top)?);
+    Ok(File {
+        extends: sections::extends(&top)?,
+        rules,
+        tools: tool::tools(&top)?,
+        limits: sections::optional(&top, "limits", sections::limits)?,
+        env: sections::optional(&top, "env", sections::env)?,
+        syntax: sections::optional(&top, "command", sections::command)?,
+        sandbox: sections::optional(&top, "sandbox", sections::sandbox)?,
+        filesystem: sections::optional(&top, "filesystem", sections::filesystem)?,
+        network: sections::optional(&top, "network", sections::network)?,
+        audit: sections::optional(&top, "audit", sections::audit)?,
+    })
+}
+
+/// The parser's complaint in a policy author's words.
+fn syntax_error(doc: &Doc, error: &toml::de::Error) -> PolicyError {
+    let end = doc.text.len();
+    let span = error.span().map_or(end..end, |s| s.start.min(end)..s.end.min(end));
+    let raw = error.message();
+    let message = if raw.starts_with("duplicate key") {
+        format!("the key `{}` stands here a second time", printable(doc.source(&span)))
+    } else if raw.contains("recurs") {
+        "lists and tables are nested too deeply".to_owned()
+    } else {
+        format!("not valid TOML: {}", printable(raw))
+    };
+    doc.error_of(ErrorKind::Malformed, &span, message)
+}

@@ -1,0 +1,312 @@
+//! Tables and values of the parsed tree, read with complaints in plain words.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Doc, Span};
+use crate::policy::error::{PolicyError, printable};
+use crate::policy::model::Bound;
+use crate::policy::units::{UnitError, parse_duration, parse_size};
+
+/// A table and the name by which messages call it, such as `[limits]`.
+#[derive(Clone)]
+pub(super) struct Table<'a> {
+    pub doc: &'a Doc,
+    pub name: String,
+    pub span: Span,
+    entries: &'a DeTable<'a>,
+}
+
+/// A value and what messages call it, such as `` `pids` in [limits] ``.
+#[derive(Clone)]
+pub(super) struct Item<'a> {
+    pub doc: &'a Doc,
+    pub what: String,
+    pub span: Span,
+    value: &'a DeValue<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// The file itself.
+    pub fn root(doc: &'a Doc, entries: &'a DeTable<'a>) -> Table<'a> {
+        Table { doc, name: "the policy".to_owned(), span: 0..0, entries }
+    }
+
+    /// Refuses every key that is not in `keys`, naming the nearest.
+    pub fn only(&self, keys: &[&str]) -> Result<(), PolicyError> {
+        let unknown = self.entries.keys().filter(|k| !keys.contains(&k.get_ref().as_ref()));
+        let Some(first) = unknown.min_by_key(|k| k.span().start) else { return Ok(()) };
+        let name = first.get_ref();
+        let message = format!("unknown key `{}` in {}", printable(name), self.name);
+        Err(self.doc.error(&first.span(), message).hint(nearest_hint(name, keys)))
+    }
+
+    /// The value of a key, if it was written.
+    pub fn get(&self, key: &str) -> Option<Item<'a>> {
+        let value = self.entries.get(key)?;
+        let what = format!("`{}` in {}", printable(key), self.name);
+        Some(Item { doc: self.doc, what, span: value.span(), value: value.get_ref() })
+    }
+
+    /// The value of a key that has to be written.
+    pub fn need(&self, key: &str) -> Result<Item<'a>, PolicyError> {
+        self.get(key)
+            .ok_or_else(|| self.doc.error(&self.span, format!("`{key}` is missing in {}", self.name)))
+    }
+
+    /// All keys with their places and values, in the order of the file.
+    pub fn entries(&self) -> Vec<(&'a str, Span, Item<'a>)> {
+        let mut all: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(k, v)| {
+                let name: &'a str = k.get_ref();
+                let what = format!("`{}` in {}", printable(name), self.name);
+                (name, k.span(), Item { doc: self.doc, what, span: v.span(), value: v.get_ref() })
+            })
+            .collect();
+        all.sort_by_key(|(_, span, _)| span.start);
+        all
+    }
+
+    pub fn error(&self, message: impl Into<String>) -> PolicyError {
+        self.doc.error(&self.span, message)
+    }
+
+    /// `key`, read by `read` if it was written.
+    pub fn opt<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Item<'a>) -> Result<T, PolicyError>,
+    ) -> Result<Option<T>, PolicyError> {
+        self.get(key).map(|item| read(&item)).transpose()
+    }
+
+    /// A boolean that is `false` unless written.
+    pub fn flag(&self, key: &str) -> Result<bool, PolicyError> {
+        Ok(self.opt(key, Item::boolean)?.unwrap_or(false))
+    }
+}
+
+impl<'a> Item<'a> {
+    /// The same, complaining at another place: a key instead of its value.
+    pub fn at(&self, span: &Span) -> Item<'a> {
+        Item { span: span.clone(), ..self.clone() }
+    }
+
+    pub fn error(&self, message: impl Into<String>) -> PolicyError {
+        self.doc.error(&self.span, message)
+    }
+
+    /// `WHAT must be WANTED, not a list`.
+    pub fn wrong(&self, wanted: &str) -> PolicyError {
+        self.error(format!("{} must be {wanted}, not {}", self.what, kind(self.value)))
+    }
+
+    /// A string without NUL (no word, name or path can carry one).
+    pub fn string(&self) -> Result<&'a str, PolicyError> {
+        self.string_as("a string")
+    }
+
+    fn string_as(&self, wanted: &str) -> Result<&'a str, PolicyError> {
+        let DeValue::String(text) = self.value else { return Err(self.wrong(wanted)) };
+        if text.contains('\0') {
+            return Err(self.error(format!("{} holds a NUL character", self.what)));
+        }
+        Ok(text)
+    }
+
+    pub fn boolean(&self) -> Result<bool, PolicyError> {
+        match self.value {
+            DeValue::Boolean(b) => Ok(*b),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    pub fn is_string(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
+    pub fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    pub fn is_number(&self) -> bool {
+        matches!(self.value, DeValue::Integer(_) | DeValue::Float(_))
+    }
+
+    pub fn value(&self) -> &'a DeValue<'a> {
+        self.value
+    }
+
+    /// A whole number in plain decimal digits, from `min` to `max`.
+    pub fn count(&self, min: u64, max: u64) -> Result<u64, PolicyError> {
+        let DeValue::Integer(_) = self.value else { return Err(self.wrong("a whole number")) };
+        let text = self.doc.source(&self.span);
+        let outside = || match max {
+            u64::MAX => self.error(format!("{} must be at least {min}", self.what)),
+            _ => self.error(format!("{} must be from {min} to {max}", self.what)),
+        };
+        if text.strip_prefix('-').unwrap_or(text).bytes().any(|b| !b.is_ascii_digit()) {
+            return Err(self.error(format!("{} must be written in plain decimal digits", self.what)));
+        }
+        text.parse::<u64>().ok().filter(|n| (min..=max).contains(n)).ok_or_else(outside)
+    }
+
+    /// A list; its entries are called like the list itself.
+    pub fn list(&self, wanted: &str) -> Result<Vec<Item<'a>>, PolicyError> {
+        let DeValue::Array(entries) = self.value else { return Err(self.wrong(wanted)) };
+        let what = format!("an entry of {}", self.what);
+        let item = |v: &'a Spanned<DeValue<'a>>| Item {
+            doc: self.doc,
+            what: what.clone(),
+            span: v.span(),
+            value: v.get_ref(),
+        };
+        Ok(entries.iter().map(item).collect())
+    }
+
+    pub fn strings(&self) -> Result<Vec<String>, PolicyError> {
+        self.list("a list of strings")?.iter().map(|e| e.string().map(str::to_owned)).collect()
+    }
+
+    /// A list of strings, none of them twice, each passing `check`.
+    pub fn names(
+        &self,
+        check: impl Fn(&Item<'a>, &str) -> Result<(), PolicyError>,
+    ) -> Result<Vec<String>, PolicyError> {
+        let mut names: Vec<String> = Vec::new();
+        for entry in self.list("a list of strings")? {
+            let name = entry.string()?;
+            check(&entry, name)?;
+            if names.iter().any(|n| n == name) {
+                return Err(entry.error(format!("`{}` stands twice in {}", printable(name), self.what)));
+            }
+            names.push(name.to_owned());
+        }
+        Ok(names)
+    }
+
+    /// A table that messages call `name`.
+    pub fn table(&self, name: &str) -> Result<Table<'a>, PolicyError> {
+        match self.value {
+            DeValue::Table(entries) => {
+                Ok(Table { doc: self.doc, name: name.to_owned(), span: self.span.clone(), entries })
+            }
+            _ => Err(self.wrong("a table")),
+        }
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, PolicyError> {
+        let text = self.string()?;
+        if let Some((_, value)) = words.iter().find(|(w, _)| *w == text) {
+            return Ok(*value);
+        }
+        let names: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
+        let message = format!("{} cannot be \"{}\"", self.what, printable(text));
+        Err(self.error(message).hint(nearest_hint(text, &names)))
+    }
+
+    pub fn path(&self) -> Result<PathBuf, PolicyError> {
+        self.doc.resolve(self.string()?, &self.span)
+    }
+
+    pub fn paths(&self) -> Result<Vec<PathBuf>, PolicyError> {
+        self.list("a list of paths")?.iter().map(Item::path).collect()
+    }
+
+    pub fn duration(&self) -> Result<Duration, PolicyError> {
+        let text = self.string_as("a duration such as \"5s\"")?;
+        parse_duration(text).map_err(|e| self.unit_error(text, &e, false))
+    }
+
+    pub fn size(&self, min: u64) -> Result<u64, PolicyError> {
+        self.size_or(min, false)
+    }
+
+    fn size_or(&self, min: u64, liftable: bool) -> Result<u64, PolicyError> {
+        let text = self.string_as("a size such as \"64K\"")?;
+        let bytes = parse_size(text).map_err(|e| self.unit_error(text, &e, liftable))?;
+        if bytes < min {
+            let least = crate::policy::units::show_size(min);
+            return Err(self.error(format!("{} must be at least \"{least}\"", self.what)));
+        }
+        Ok(bytes)
+    }
+
+    fn unit_error(&self, text: &str, error: &UnitError, liftable: bool) -> PolicyError {
+        match error {
+            UnitError::Zero if liftable => self.error("0 is not a limit; write \"none\" to lift it"),
+            UnitError::Zero => self.error(format!("{} cannot be 0", self.what)),
+            e => self.error(format!("{}: \"{}\" {e}", self.what, printable(text))),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self.value, DeValue::String(text) if text == "none")
+    }
+
+    /// Whether a plain number zero stands here: worth a message of its own wherever a limit is meant.
+    fn refuse_zero(&self) -> Result<(), PolicyError> {
+        let DeValue::Integer(number) = self.value else { return Ok(()) };
+        if number.as_str().bytes().all(|b| b == b'0') {
+            return Err(self.error("0 is not a limit; write \"none\" to lift it"));
+        }
+        Ok(())
+    }
+
+    pub fn bound_duration(&self) -> Result<Bound<Duration>, PolicyError> {
+        if self.is_none() {
+            return Ok(Bound::Lifted);
+        }
+        self.refuse_zero()?;
+        let text = self.string_as("a duration such as \"5s\"")?;
+        parse_duration(text).map(Bound::At).map_err(|e| self.unit_error(text, &e, true))
+    }
+
+    pub fn bound_size(&self, min: u64) -> Result<Bound<u64>, PolicyError> {
+        if self.is_none() {
+            return Ok(Bound::Lifted);
+        }
+        self.refuse_zero()?;
+        self.size_or(min, true).map(Bound::At)
+    }
+
+    pub fn bound_count(&self, min: u64, max: u64) -> Result<Bound<u64>, PolicyError> {
+        if self.is_none() {
+            return Ok(Bound::Lifted);
+        }
+        self.refuse_zero()?;
+        self.count(min, max).map(Bound::At)
+    }
+}
+
+/// What a value is, for people.
+pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a decimal number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// ``did you mean `X`?``, or all there are.
+pub(super) fn nearest_hint(got: &str, known: &[&str]) -> String {
+    let short: String = got.chars().take(40).collect();
+    let best = known.iter().map(|k| (strsim::osa_distance(&short, k), *k)).min();
+    match best {
+        Some((distance, name)) if distance <= 1 + name.len() / 4 && distance < name.len() => {
+            format!("did you mean `{name}`?")
+        }
+        _ if known.is_empty() => "there is nothing to choose from".to_owned(),
+        _ => format!("there are: {}", known.join(", ")),
+    }
+}

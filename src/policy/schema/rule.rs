@@ -1,0 +1,261 @@
+//! `[[rule]]` and the short lists `allow` and `deny`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::reader::{Item, Table};
+use super::{ReadRule, Span, args, sections};
+use crate::policy::error::{PolicyError, is_unprintable, printable};
+use crate::policy::model::{ArgRules, Example, ExampleCommand, Network, Own, ProgramName, Rule, Verdict};
+
+const KEYS: &[&str] = &[
+    "id",
+    "program",
+    "decision",
+    "reason",
+    "agents",
+    "subcommand",
+    "flags",
+    "global_flags",
+    "operands",
+    "max_args",
+    "sha256",
+    "runs_arguments",
+    "limits",
+    "env",
+    "filesystem",
+    "network",
+    "exec",
+    "examples",
+];
+
+/// The three decisions by name.
+pub(super) const DECISIONS: [(&str, Verdict); 3] =
+    [("allow", Verdict::Allow), ("ask", Verdict::Ask), ("deny", Verdict::Deny)];
+
+/// Longest id and name of an asker, in bytes: they stand in every result and audit record.
+const MAX_NAME: usize = 128;
+
+/// The lists `allow` and `deny`.
+pub(super) fn short(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
+    let mut rules: Vec<ReadRule> = Vec::new();
+    for (key, decision) in [("allow", Verdict::Allow), ("deny", Verdict::Deny)] {
+        let Some(item) = top.get(key) else { continue };
+        for entry in item.list("a list of programs")? {
+            let name = program(&entry, Some(decision))?;
+            if let Some(other) = rules.iter().find(|r| r.rule.programs[0] == name) {
+                let shown = printable(&name.as_os_str().to_string_lossy());
+                return Err(entry.error(match other.rule.decision == decision {
+                    true => format!("`{shown}` stands twice in `{key}`"),
+                    false => format!("`{shown}` stands in both `allow` and `deny`"),
+                }));
+            }
+            rules.push(short_rule(&entry, name, decision));
+        }
+    }
+    Ok(rules)
+}
+
+fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRule {
+    let rule = Rule {
+        id: format!("{}:{}", decision.as_str(), name.as_os_str().to_string_lossy()),
+        at: entry.doc.place(&entry.span),
+        programs: vec![name],
+        decision,
+        reason: None,
+        agents: None,
+        args: ArgRules::default(),
+        sha256: None,
+        runs_arguments: false,
+        own: Own::default(),
+        examples: Vec::new(),
+    };
+    ReadRule { rule, id: entry.span.clone(), short: true }
+}
+
+/// All `[[rule]]`.
+pub(super) fn long(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
+    let Some(item) = top.get("rule") else { return Ok(Vec::new()) };
+    if !item.is_list() {
+        return Err(item.error("`rule` must be a list of tables").hint("write `[[rule]]`"));
+    }
+    item.list("a list of tables")?.iter().map(|entry| rule(&entry.table("[[rule]]")?)).collect()
+}
+
+fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
+    t.only(KEYS)?;
+    let decision = t.need("decision")?.word(&DECISIONS)?;
+    let program_item = t.need("program")?;
+    let (id, id_span) = id(t)?;
+    let rule = Rule {
+        id,
+        at: t.doc.place(&t.span),
+        programs: programs(&program_item, decision)?,
+        decision,
+        reason: t.opt("reason", sentence)?,
+        agents: t.opt("agents", agents)?,
+        args: args::args(t, decision)?,
+        sha256: t.opt("sha256", sha256)?,
+        runs_arguments: t.flag("runs_arguments")?,
+        own: own(t)?,
+        examples: t.opt("examples", examples)?.unwrap_or_default(),
+    };
+    Ok(ReadRule { rule, id: id_span, short: false })
+}
+
+/// The id as written, else the file and line, which point at the rule just as well.
+fn id(t: &Table<'_>) -> Result<(String, Span), PolicyError> {
+    let Some(item) = t.get("id") else {
+        let at = t.doc.place(&t.span);
+        let file = at.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Ok((format!("{}:{}", printable(&file), at.line), t.span.clone()));
+    };
+    Ok((safe_name(&item, "a rule's id")?.to_owned(), item.span.clone()))
+}
+
+/// Text that can stand in a record or on a terminal as it is.
+fn safe_name<'a>(item: &Item<'a>, what: &str) -> Result<&'a str, PolicyError> {
+    let name = item.string()?;
+    if name.trim().is_empty() {
+        return Err(item.error(format!("{what} cannot be empty")));
+    }
+    if name.chars().any(is_unprintable) {
+        return Err(item.error(format!("{what} cannot hold a control or invisible character")));
+    }
+    if name.len() > MAX_NAME {
+        return Err(item.error(format!("{what} cannot be longer than {MAX_NAME} bytes")));
+    }
+    Ok(name)
+}
+
+/// A sentence for people, without raw control characters.
+pub(super) fn sentence(item: &Item<'_>) -> Result<String, PolicyError> {
+    let text = item.string()?;
+    if text.chars().any(|c| is_unprintable(c) && c != '\n') {
+        return Err(item.error(format!("{} holds a control or invisible character", item.what)));
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn agents(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
+    let names = item.names(|entry, _| safe_name(entry, "an agent's name").map(|_| ()))?;
+    if names.is_empty() {
+        return Err(item
+            .error("an empty `agents` would match nobody")
+            .hint("leave the key out to match everybody"));
+    }
+    Ok(names)
+}
+
+fn programs(item: &Item<'_>, decision: Verdict) -> Result<Vec<ProgramName>, PolicyError> {
+    if item.is_string() {
+        return Ok(vec![program(item, Some(decision))?]);
+    }
+    let entries = item.list("a program's name or a list of them")?;
+    if entries.is_empty() {
+        return Err(item.error(format!("{} is empty: the rule could never match", item.what)));
+    }
+    let mut names = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let name = program(&entry, Some(decision))?;
+        if names.contains(&name) {
+            let shown = printable(&name.as_os_str().to_string_lossy());
+            return Err(entry.error(format!("`{shown}` stands twice in {}", item.what)));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// A bare name or an absolute path. `decision` is what a rule for it would decide; `None` for `exec` lists.
+pub(super) fn program(item: &Item<'_>, decision: Option<Verdict>) -> Result<ProgramName, PolicyError> {
+    let text = item.string()?;
+    let shown = printable(text);
+    if text == "*" {
+        return Err(every_program(item, decision));
+    }
+    if text.is_empty() {
+        return Err(item.error("a program's name cannot be empty"));
+    }
+    if text.chars().any(is_unprintable) {
+        return Err(item.error(format!("`{shown}` holds a control or invisible character")));
+    }
+    if text.starts_with('/') {
+        let dotted = text.split('/').skip(1).any(|c| matches!(c, "" | "." | ".."));
+        if dotted {
+            return Err(item
+                .error(format!("`{shown}` is not the plain path of a file"))
+                .hint("write it without `.`, `..`, `//` or a `/` at the end"));
+        }
+        return Ok(ProgramName::Absolute(PathBuf::from(text)));
+    }
+    if text.contains('/') {
+        return Err(item
+            .error(format!("`{shown}` is neither a bare name nor an absolute path"))
+            .hint("a relative path would name another file in every directory"));
+    }
+    if text.starts_with('-') || matches!(text, "." | "..") {
+        return Err(item.error(format!("`{shown}` is not a program's name")));
+    }
+    Ok(ProgramName::Bare(OsString::from(text)))
+}
+
+fn every_program(item: &Item<'_>, decision: Option<Verdict>) -> PolicyError {
+    match decision {
+        Some(Verdict::Deny) => item
+            .error("`*` in a deny rule makes every allow rule unreachable")
+            .hint("leave it out: what no rule allows is denied already"),
+        _ => item.error("`*` does not stand for every program").hint("name each program"),
+    }
+}
+
+fn sha256(item: &Item<'_>) -> Result<String, PolicyError> {
+    let text = item.string()?;
+    if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(item
+            .error(format!("{} must be 64 hex digits", item.what))
+            .hint("as sha256sum prints them"));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+/// The rule's own settings; the sections read as they do at the top.
+fn own(t: &Table<'_>) -> Result<Own, PolicyError> {
+    Ok(Own {
+        limits: t.opt("limits", |i| sections::limits(&i.table("`limits` of a rule")?))?.unwrap_or_default(),
+        env: t.opt("env", |i| sections::env(&i.table("`env` of a rule")?))?,
+        filesystem: t.opt("filesystem", |i| sections::filesystem(&i.table("`filesystem` of a rule")?))?,
+        network: t.opt("network", |i| {
+            let read = sections::network(&i.table("`network` of a rule")?)?;
+            Ok(Network { mode: read.mode, loopback: read.loopback.unwrap_or(false), unix: read.unix })
+        })?,
+        exec: t.opt("exec", |i| i.list("a list of programs")?.iter().map(|e| program(e, None)).collect())?,
+    })
+}
+
+fn examples(item: &Item<'_>) -> Result<Vec<Example>, PolicyError> {
+    let t = item.table("`examples`")?;
+    t.only(&["allow", "ask", "deny"])?;
+    let mut out = Vec::new();
+    for (key, expect) in DECISIONS {
+        let Some(list) = t.get(key) else { continue };
+        for entry in list.list("a list of commands")? {
+            out.push(Example { expect, command: example(&entry)?, at: entry.doc.place(&entry.span) });
+        }
+    }
+    Ok(out)
+}
+
+fn example(entry: &Item<'_>) -> Result<ExampleCommand, PolicyError> {
+    if entry.is_string() {
+        return Ok(ExampleCommand::Line(entry.string()?.to_owned()));
+    }
+    if !entry.is_list() {
+        return Err(entry.wrong("a command string or a list of words"));
+    }
+    let words = entry.strings()?;
+    if words.is_empty() {
+        return Err(entry.error("an example without a word"));
+    }
+    Ok(ExampleCommand::Words(words))
+}

@@ -1,0 +1,128 @@
+//! Limits on one value, wherever they stand: a flag's value, an operand, a tool's parameter.
+
+use std::cmp::Ordering;
+
+use toml::de::DeValue;
+
+use super::reader::{Item, Table};
+use crate::policy::error::{PolicyError, printable};
+use crate::policy::value::{PathKind, PathLimit, Pattern, ValueLimits};
+
+/// The keys that limit a value.
+pub(super) const KEYS: [&str; 6] = ["max_length", "min_value", "max_value", "pattern", "choices", "path"];
+
+/// Digits of a number that a person would write. It keeps the comparison of two of them short.
+const MAX_DIGITS: usize = 64;
+
+/// `KEYS` and the keys that stand beside them in some kind of table.
+pub(super) fn keys_with(more: &[&'static str]) -> Vec<&'static str> {
+    KEYS.iter().chain(more).copied().collect()
+}
+
+/// Reads the six keys; the caller has refused unknown ones.
+pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
+    let value = ValueLimits {
+        max_length: t.opt("max_length", |i| i.count(0, u64::MAX))?,
+        min_value: t.opt("min_value", decimal)?,
+        max_value: t.opt("max_value", decimal)?,
+        pattern: t.opt("pattern", pattern)?,
+        choices: t.opt("choices", choices)?,
+        path: t.opt("path", path)?,
+    };
+    if let (Some(min), Some(max)) = (&value.min_value, &value.max_value) {
+        if compare(min, max) == Ordering::Greater {
+            let item = t.need("min_value")?;
+            return Err(item.error(format!("min_value {min} is greater than max_value {max}")));
+        }
+    }
+    Ok(value)
+}
+
+/// A decimal number exactly as it stands in the file. TOML's other spellings are refused: the same text is
+/// what a value is judged and messages are made with.
+fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
+    if !item.is_number() {
+        return Err(item.wrong("a number"));
+    }
+    let text = item.doc.source(&item.span);
+    if text.ends_with("nan") || text.ends_with("inf") {
+        return Err(item.error(format!("{} must be a finite number", item.what)));
+    }
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || text.len() > MAX_DIGITS {
+        return Err(item
+            .error(format!("{} must be a plain decimal number", item.what))
+            .hint("write it without exponent, underscore, plus sign or base, such as 1000 or 0.5"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Compares two plain decimals of any size.
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    let (a, b) = (Decimal::of(a), Decimal::of(b));
+    match (a.negative, b.negative) {
+        (false, false) => a.magnitude(&b),
+        (true, true) => b.magnitude(&a),
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+    }
+}
+
+struct Decimal<'a> {
+    negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+}
+
+impl<'a> Decimal<'a> {
+    fn of(text: &'a str) -> Decimal<'a> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let whole = whole.trim_start_matches('0');
+        let fraction = fraction.trim_end_matches('0');
+        let zero = whole.is_empty() && fraction.is_empty();
+        Decimal { negative: text.starts_with('-') && !zero, whole, fraction }
+    }
+
+    fn magnitude(&self, other: &Decimal<'_>) -> Ordering {
+        let longer = self.whole.len().cmp(&other.whole.len());
+        longer.then_with(|| self.whole.cmp(other.whole)).then_with(|| self.fraction.cmp(other.fraction))
+    }
+}
+
+fn pattern(item: &Item<'_>) -> Result<Pattern, PolicyError> {
+    let source = item.string()?;
+    Ok(Pattern::at(source, item.doc.spot(&item.span)))
+}
+
+/// Texts, or whole numbers in plain decimal spelling.
+fn choices(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
+    let entries = item.list("a list of strings")?;
+    if entries.is_empty() {
+        return Err(item.error(format!("{} is empty: no value could ever pass", item.what)));
+    }
+    let mut out: Vec<String> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let text = match entry.value() {
+            DeValue::Integer(_) => decimal(&entry)?,
+            _ => entry.string()?.to_owned(),
+        };
+        if out.contains(&text) {
+            return Err(entry.error(format!("`{}` stands twice in {}", printable(&text), item.what)));
+        }
+        out.push(text);
+    }
+    Ok(out)
+}
+
+fn path(item: &Item<'_>) -> Result<PathLimit, PolicyError> {
+    let t = item.table("`path`")?;
+    t.only(&["under", "kind", "symlinks"])?;
+    Ok(PathLimit {
+        under: t.need("under")?.path()?,
+        kind: t.opt("kind", |i| i.word(&[("file", PathKind::File), ("dir", PathKind::Dir)]))?,
+        symlinks: t.flag("symlinks")?,
+    })
+}
