@@ -18,3 +18,6 @@ pub mod decision;
 pub mod policy;
 pub mod program;
 pub mod request;
+pub mod run;
+pub mod sandbox;
+pub mod sys;
