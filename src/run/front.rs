@@ -1,0 +1,269 @@
+//! The front process before and after the poll loop: pipes, the fork of the keeper, and the account at the end.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::child::Plan;
+use super::keeper::{self, Task};
+use super::output::Captured;
+use super::stream::{Feeder, Sinks, Stream};
+use super::supervisor::{Deadlines, Supervisor, Verdict};
+use super::tree::{self, Held};
+use super::{Ended, How, RunError};
+use crate::sandbox::namespace::Namespace;
+use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
+use crate::sandbox::{Confinement, Input, Step, is_root};
+use crate::sys::process::{self, Forked, Pid};
+use crate::sys::signal::{Caught, SignalSet};
+use crate::sys::{errno_of, fd};
+
+/// What one way to hold the tree came to.
+pub enum Attempt {
+    /// It ran.
+    Ended(Box<Ended>),
+    /// It cannot be held this way; nothing ran.
+    Unable(Step, i32),
+}
+
+/// The child's ends of what it reads and writes, and ours.
+struct Ends<'s> {
+    child: [OwnedFd; 3],
+    streams: [Stream<'s>; 2],
+    feeder: Feeder,
+}
+
+fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks) -> io::Result<Ends<'s>> {
+    let pair = || -> io::Result<(OwnedFd, OwnedFd)> {
+        let (read, write) = fd::pipe()?;
+        Ok((fd::above_stdio(read)?, fd::above_stdio(write)?))
+    };
+    let fed = |bytes: &[u8], relay: bool| -> io::Result<(OwnedFd, Feeder)> {
+        let (read, write) = pair()?;
+        Ok((read, Feeder::new(write, bytes, relay)?))
+    };
+    let (input, feeder) = match &c.input {
+        Input::Null => (fd::above_stdio(fd::open(c"/dev/null", libc::O_RDONLY)?)?, Feeder::none()),
+        Input::File(file) => (fd::above_stdio(file.try_clone()?)?, Feeder::none()),
+        Input::Relay => fed(&[], true)?,
+        Input::Bytes(bytes) => fed(bytes, false)?,
+    };
+    let (out, out_child) = pair()?;
+    let (err, err_child) = pair()?;
+    let kept = || Captured::new(c.limits.output);
+    Ok(Ends {
+        child: [input, out_child, err_child],
+        streams: [
+            Stream::new(out, kept(), sinks.stdout.as_mut())?,
+            Stream::new(err, kept(), sinks.stderr.as_mut())?,
+        ],
+        feeder,
+    })
+}
+
+/// Who holds the run to its `pids`.
+fn pids_by(namespace: Option<&Namespace>) -> PidsBy {
+    match namespace {
+        Some(namespace) if namespace.counts_tasks() => PidsBy::OwnNamespace,
+        _ if is_root() => PidsBy::Watch,
+        _ => PidsBy::User,
+    }
+}
+
+/// Being a subreaper, so that the keeper's orphans come here; undone when dropped.
+struct Reaper {
+    before: BTreeSet<Pid>,
+    on: bool,
+}
+
+impl Reaper {
+    /// Only in groups, and only where no child of somebody else (of whoever called exec on guardexec) could be
+    /// taken for one of the run.
+    fn new(held: Held) -> Reaper {
+        if held == Held::Namespace {
+            return Reaper { before: BTreeSet::new(), on: false };
+        }
+        let before: BTreeSet<Pid> = tree::children_of(process::own_pid()).into_iter().collect();
+        let on = before.is_empty() && process::set_subreaper(true).is_ok();
+        Reaper { before, on }
+    }
+
+    /// After the keeper's death: ends everything that it left to us. Whether nothing is left.
+    fn sweep(&self) -> bool {
+        let end = Instant::now() + keeper::REAP;
+        while self.on && Instant::now() < end {
+            tree::sweep(&self.before, Duration::from_millis(500));
+            loop {
+                match process::try_wait(-1) {
+                    process::Waited::Reaped(..) => {}
+                    process::Waited::NoChildren => return true,
+                    process::Waited::NoneDead => break,
+                }
+            }
+            pause(Duration::from_millis(5));
+        }
+        !self.on
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        if self.on {
+            let _ = process::set_subreaper(false);
+        }
+    }
+}
+
+fn pause(time: Duration) {
+    let mut none: [fd::PollFd; 0] = [];
+    let _ = fd::ppoll(&mut none, Some(time), &SignalSet::full());
+}
+
+/// Tries to run `c` with its tree held in `namespace` or, without one, as groups. `refusal`: why it could not be
+/// held in a better way.
+pub fn attempt(
+    c: &Confinement,
+    namespace: Option<&Namespace>,
+    caught: &Caught,
+    sinks: &mut Sinks,
+    refusal: Option<(Step, i32)>,
+) -> Result<Attempt, RunError> {
+    let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
+    let Ends { child, streams, feeder } = ends(c, sinks)?;
+    let (control, far) = fd::message_pair()?;
+    let pids = pids_by(namespace);
+    let limits_how = LimitsHow::of(&c.limits, pids == PidsBy::OwnNamespace);
+    let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
+    let plan = Plan::new(c, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
+    let reaper = Reaper::new(held);
+    let began = Instant::now();
+    let deadlines = Deadlines::new(began, &c.limits);
+    let task = Task {
+        control: fd::above_stdio(far)?,
+        namespace,
+        plan,
+        limits: &c.limits,
+        pids_exact: pids == PidsBy::OwnNamespace,
+        backstop: deadlines.backstop(),
+    };
+    let (pid, pidfd) = match launch(c, namespace.map_or(0, Namespace::flags), task)? {
+        Ok(keeper) => keeper,
+        Err((Step::WorkingDirectory, errno)) => {
+            let how = How::NotStarted { step: Step::WorkingDirectory, errno };
+            let verdict = Verdict { how: Some(how), ..Verdict::default() };
+            return Ok(Attempt::Ended(Box::new(settle(verdict, streams, held, limits_how))));
+        }
+        Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
+    };
+    // The child's ends live on in the child alone: else there would never be an end of file.
+    drop(child);
+    let _ = process::set_dumpable(false);
+    let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
+    supervisor.drive();
+    let mut gone = reap(pid, supervisor.pidfd());
+    if supervisor.verdict.lost && held == Held::Groups {
+        gone &= reaper.sweep();
+    }
+    supervisor.drain();
+    let duration = began.elapsed();
+    let Supervisor { verdict, streams, .. } = supervisor;
+    if let Some((step, errno)) = verdict.unable {
+        return Ok(Attempt::Unable(step, errno));
+    }
+    let mut ended = settle(verdict, streams, held, limits_how);
+    ended.duration = duration;
+    ended.unreaped |= !gone;
+    ended.warnings.extend(warnings(held, refusal, &reaper));
+    Ok(Attempt::Ended(Box::new(ended)))
+}
+
+type Launched = Result<(Pid, Option<OwnedFd>), (Step, i32)>;
+
+/// Forks the keeper from inside the run's working directory: a working directory is carried over into a new mount
+/// namespace, a descriptor of it would not be. Then goes back.
+fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
+    let back = fd::open(c".", libc::O_PATH | libc::O_DIRECTORY).ok();
+    if let Err(error) = fd::fchdir(c.cwd.as_fd()) {
+        return Ok(Err((Step::WorkingDirectory, errno_of(&error))));
+    }
+    let forked = process::fork(flags);
+    if matches!(forked, Ok(Forked::Child)) {
+        keeper::keep(task);
+    }
+    if let Some(back) = back {
+        let _ = fd::fchdir(back.as_fd());
+    }
+    Ok(match forked {
+        Ok(Forked::Parent(pid, pidfd)) => Ok((pid, pidfd)),
+        Ok(Forked::Child) => unreachable!("the keeper never returns"),
+        Err(error) => Err((Step::Keeper, errno_of(&error))),
+    })
+}
+
+/// Waits for the keeper, which has said its last word or was killed: at most as long as the kernel may need to end
+/// a namespace. Whether it is gone.
+fn reap(pid: Pid, pidfd: Option<&OwnedFd>) -> bool {
+    let end = Instant::now() + Duration::from_millis(500);
+    loop {
+        if !matches!(process::try_wait(pid), process::Waited::NoneDead) {
+            return true;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        let fd = pidfd.map_or(-1, AsRawFd::as_raw_fd);
+        // Without a pidfd (before Linux 5.2) looking now and then has to do.
+        let wait = if fd < 0 { left.min(Duration::from_millis(1)) } else { left };
+        let mut fds = [fd::PollFd { fd, events: libc::POLLIN, revents: 0 }];
+        let _ = fd::ppoll(&mut fds, Some(wait), &SignalSet::full());
+    }
+}
+
+fn settle(verdict: Verdict, streams: [Stream<'_>; 2], held: Held, limits_how: LimitsHow) -> Ended {
+    let mut warnings = verdict.warnings;
+    let [stdout, stderr] = streams.map(Stream::finish);
+    for (name, failed) in [("stdout", stdout.1), ("stderr", stderr.1)] {
+        if let Some(errno) = failed {
+            let why = io::Error::from_raw_os_error(errno);
+            warnings.push(format!("could not pass on all of the command's {name}: {why}"));
+        }
+    }
+    let account = verdict.account;
+    let usage = account.map(|a| a.usage).or(verdict.main_usage).unwrap_or_default();
+    Ended {
+        how: verdict.how.unwrap_or(How::Unknown),
+        limit: verdict.limit,
+        duration: Duration::ZERO,
+        cpu_user: usage.user,
+        cpu_system: usage.system,
+        max_rss: Some(usage.max_rss).filter(|&bytes| bytes > 0),
+        processes: account.map(|a| a.processes),
+        stdout: stdout.0,
+        stderr: stderr.0,
+        survivors: account.map_or(0, |a| a.survivors),
+        tree: held,
+        limits_how,
+        unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
+        warnings,
+    }
+}
+
+fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper) -> Vec<String> {
+    let mut all = Vec::new();
+    if let (Held::Groups, Some((step, errno))) = (held, refusal) {
+        let why = io::Error::from_raw_os_error(errno);
+        all.push(format!(
+            "no PID namespace (could not {step}: {why}): the tree is held as supervised process groups"
+        ));
+    }
+    if held == Held::Groups && !reaper.on {
+        all.push(
+            "guardexec was started with children that are not its own, so it could not stand in for its keeper: \
+             had the run killed the keeper, processes could have been left"
+                .to_owned(),
+        );
+    }
+    all
+}

@@ -1,0 +1,244 @@
+//! The keeper: the process between the front and the run. It starts the child, reaps everything, watches the
+//! limits, and kills the whole tree: when told to, when a limit is passed, when its own backstop time is over, and
+//! when the front process is gone.
+//!
+//! In a PID namespace it is the first process, so that its own death is the end of everything in it. Without one
+//! it is a subreaper in a session of its own, and so is the front process, which sweeps when the keeper dies.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::LimitKind;
+use super::child::Plan;
+use super::message::{self, Account, Order, Received, Report};
+use super::spawn;
+use super::tree::{self, Held};
+use super::watch::{Listing, Watch};
+use crate::policy::model::EffectiveLimits;
+use crate::sandbox::Step;
+use crate::sandbox::namespace::{Namespace, Proc};
+use crate::sys::process::{self, Pid, Usage, Waited};
+use crate::sys::signal::{SignalSet, keeper_signals};
+use crate::sys::{errno_of, fd};
+
+/// How long the keeper waits for a killed process to become reapable.
+pub const REAP: Duration = Duration::from_secs(2);
+
+/// What the front process hands over at the fork.
+pub struct Task<'a> {
+    /// The keeper's end of the socket.
+    pub control: OwnedFd,
+    /// The namespace it was cloned into, if any.
+    pub namespace: Option<&'a Namespace>,
+    /// What the child is to do.
+    pub plan: Plan<'a>,
+    /// The limits to watch.
+    pub limits: &'a EffectiveLimits,
+    /// Whether the kernel holds the run's own tasks to `pids`.
+    pub pids_exact: bool,
+    /// When to kill everything even if the front process says nothing.
+    pub backstop: Option<Instant>,
+}
+
+/// Runs the keeper in a process that was just forked; never returns.
+pub fn keep(task: Task<'_>) -> ! {
+    let body = std::panic::AssertUnwindSafe(|| Keeper::start(task).work());
+    // A panic must not unwind into the front process's half of the program.
+    let _ = std::panic::catch_unwind(body);
+    process::exit_now(0)
+}
+
+struct Keeper {
+    control: OwnedFd,
+    held: Held,
+    mask: SignalSet,
+    main: Pid,
+    main_ended: bool,
+    /// When killing began.
+    killing: Option<Instant>,
+    /// The front process has its account of the main process and wants the rest.
+    finishing: bool,
+    backstop: Option<Instant>,
+    watch: Watch,
+    cpu_limit: Option<Duration>,
+    account: Account,
+}
+
+impl Keeper {
+    fn start(mut task: Task<'_>) -> Keeper {
+        let mut keep: Vec<RawFd> = task.plan.descriptors();
+        keep.push(task.control.as_raw_fd());
+        fd::close_all_but(&mut keep);
+        let fail = |step: Step, errno: i32| -> ! {
+            let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
+            process::exit_now(0)
+        };
+        let _ = process::new_session();
+        let mask = match keeper_signals(&super::END_SIGNALS) {
+            Ok(mask) => mask,
+            Err(error) => fail(Step::Signals, errno_of(&error)),
+        };
+        let (held, listing) = match task.namespace {
+            Some(namespace) => {
+                let _ = process::set_parent_death_signal(libc::SIGKILL);
+                match namespace.enter() {
+                    Ok(Proc::Fresh) => (Held::Namespace, Listing::WholeProc),
+                    Ok(Proc::Old(errno)) => {
+                        let _ = message::send(task.control.as_fd(), &Report::OldProc(errno));
+                        (Held::Namespace, Listing::Descendants)
+                    }
+                    Err((step, errno)) => fail(step, errno),
+                }
+            }
+            None => {
+                // Not KILL: the keeper has to sweep first, when it sees the socket's end. A stopped one wakes up.
+                let _ = process::set_parent_death_signal(libc::SIGCONT);
+                if let Err(error) = process::set_subreaper(true) {
+                    fail(Step::Keeper, errno_of(&error));
+                }
+                (Held::Groups, Listing::Descendants)
+            }
+        };
+        let _ = process::set_dumpable(false);
+        task.plan.keeper = process::own_pid();
+        let main = match spawn::start(&task.plan) {
+            Ok(pid) => pid,
+            Err(error) => {
+                let report = Report::NotStarted(Step::Child as i32, errno_of(&error));
+                let _ = message::send(task.control.as_fd(), &report);
+                process::exit_now(0)
+            }
+        };
+        if let Some((step, errno)) = task.plan.failure() {
+            let _ = message::send(task.control.as_fd(), &Report::NotStarted(step, errno));
+            let _ = process::kill(main, libc::SIGKILL);
+            process::exit_now(0)
+        }
+        // The child has its own now; a copy here would keep the pipes open.
+        fd::close_all_but(&mut [task.control.as_raw_fd()]);
+        Keeper {
+            control: task.control,
+            held,
+            mask,
+            main,
+            main_ended: false,
+            killing: None,
+            finishing: false,
+            backstop: task.backstop,
+            watch: Watch::new(task.limits, listing, !task.pids_exact),
+            cpu_limit: task.limits.cpu_time.get(),
+            account: Account::default(),
+        }
+    }
+
+    /// One loop until nothing of the tree is left.
+    fn work(&mut self) {
+        loop {
+            if self.reap() {
+                return self.done();
+            }
+            self.wait();
+            match message::receive::<Order>(self.control.as_fd()) {
+                Received::Nothing => {}
+                Received::Message(Order::Signal(signal)) => tree::ask_to_end(self.held, signal),
+                Received::Message(Order::Kill) => self.kill(),
+                Received::Message(Order::Finish) => {
+                    self.finishing = self.killing.is_none();
+                    self.kill();
+                }
+                Received::Gone => return self.alone(),
+            }
+            let now = Instant::now();
+            if self.killing.is_some_and(|began| now >= began + REAP) {
+                self.account.unreaped = true;
+                return self.done();
+            }
+            if self.backstop.is_some_and(|end| now >= end) {
+                self.kill();
+            }
+            self.look(now);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.killing.get_or_insert_with(Instant::now);
+        tree::kill_all(self.held);
+    }
+
+    fn look(&mut self, now: Instant) {
+        if self.killing.is_some() {
+            tree::kill_all(self.held);
+        } else if self.watch.due().is_some_and(|due| now >= due) {
+            if let Some(limit) = self.watch.sample() {
+                self.report(&Report::Limit(limit as i32));
+                self.kill();
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let now = Instant::now();
+        let soon = self.killing.map(|_| now + Duration::from_millis(10));
+        let until = [soon, self.backstop, self.watch.due()].into_iter().flatten().min();
+        let mut fds = [fd::PollFd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        let _ = fd::ppoll(&mut fds, until.map(|at| at.saturating_duration_since(now)), &self.mask);
+    }
+
+    /// Reaps all that is dead. Whether no child is left; then nothing of the tree is, since orphans come here.
+    fn reap(&mut self) -> bool {
+        loop {
+            match process::try_wait(-1) {
+                Waited::NoneDead => return false,
+                Waited::NoChildren => return true,
+                Waited::Reaped(pid, status, usage) => {
+                    self.account.processes += 1;
+                    if self.finishing && libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL
+                    {
+                        self.account.survivors += 1;
+                    }
+                    if pid == self.main && !self.main_ended {
+                        self.main_ended = true;
+                        self.main_over(status, usage);
+                    }
+                }
+            }
+        }
+    }
+
+    fn main_over(&mut self, status: i32, usage: Usage) {
+        if self.killing.is_none() && libc::WIFSIGNALED(status) {
+            let over = self.cpu_limit.is_some_and(|limit| usage.cpu() >= limit);
+            let limit = match libc::WTERMSIG(status) {
+                libc::SIGXCPU => Some(LimitKind::CpuTime),
+                libc::SIGKILL if over => Some(LimitKind::CpuTime),
+                libc::SIGXFSZ => Some(LimitKind::FileSize),
+                _ => None,
+            };
+            if let Some(limit) = limit {
+                self.report(&Report::Limit(limit as i32));
+            }
+        }
+        self.report(&Report::MainEnded(status, usage));
+    }
+
+    fn report(&self, report: &Report) {
+        let _ = message::send(self.control.as_fd(), report);
+    }
+
+    fn done(&mut self) {
+        let lost = self.watch.lost();
+        self.account.usage = process::usage_of_children();
+        self.account.usage.user += lost;
+        self.report(&Report::Done(self.account));
+    }
+
+    /// The front process is gone: nobody will ask, so nothing may be left.
+    fn alone(&mut self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.reap() && Instant::now() < end {
+            tree::kill_all(self.held);
+            let mut none: [fd::PollFd; 0] = [];
+            let _ = fd::ppoll(&mut none, Some(Duration::from_millis(5)), &self.mask);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The run: a settled job is started, bounded, watched, ended, and accounted for.
+//!
+//! Three processes take part. The **front** (this one) moves bytes and keeps the deadlines in one poll loop. The
+//! **keeper** is its child: it starts the **child**, reaps everything, watches limits, kills the whole tree. Each of
+//! the two guards ends the tree when the other one dies. Nothing here knows of policies or JSON.
+
+mod child;
+mod front;
+mod keeper;
+mod message;
+mod output;
+mod spawn;
+mod stream;
+mod supervisor;
+mod tree;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+pub use output::{Captured, LIFTED_CAP};
+pub use stream::{PassThrough, Sinks};
+pub use tree::Held;
+
+use crate::policy::model::TreeKind;
+use crate::sandbox::namespace::Namespace;
+use crate::sandbox::rlimit::LimitsHow;
+use crate::sandbox::{Confinement, Step};
+use crate::sys::process;
+use crate::sys::signal::Caught;
+
+/// The signals by which somebody asks guardexec to end.
+pub(crate) const END_SIGNALS: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Which limit ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum LimitKind {
+    /// `wall_time`.
+    WallTime = 1,
+    /// `cpu_time`.
+    CpuTime,
+    /// `memory`.
+    Memory,
+    /// `pids`.
+    Pids,
+    /// `file_size`.
+    FileSize,
+}
+
+impl LimitKind {
+    /// The word used in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LimitKind::WallTime => "wall_time",
+            LimitKind::CpuTime => "cpu_time",
+            LimitKind::Memory => "memory",
+            LimitKind::Pids => "pids",
+            LimitKind::FileSize => "file_size",
+        }
+    }
+
+    fn from_number(number: i32) -> Option<LimitKind> {
+        use LimitKind::{CpuTime, FileSize, Memory, Pids, WallTime};
+        [WallTime, CpuTime, Memory, Pids, FileSize].into_iter().find(|kind| *kind as i32 == number)
+    }
+}
+
+/// How the main process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal; whether it left a core.
+    Signaled(i32, bool),
+    /// The program never ran: this step failed with this errno.
+    NotStarted {
+        /// What was being done.
+        step: Step,
+        /// Why it failed.
+        errno: i32,
+    },
+    /// guardexec got this signal and ended the tree.
+    Cancelled(i32),
+    /// The keeper was killed or could not say how the main process ended; the tree was killed.
+    Unknown,
+}
+
+/// How a run ended: what was really so, never what was asked for.
+#[derive(Debug)]
+pub struct Ended {
+    /// How the main process ended. Where `limit` is set, guardexec (or the kernel for it) ended the run and this
+    /// is only how the main process took it.
+    pub how: How,
+    /// The limit that ended the run.
+    pub limit: Option<LimitKind>,
+    /// From the start to the end of the whole tree.
+    pub duration: Duration,
+    /// User time of the tree, as far as it was reaped or seen.
+    pub cpu_user: Duration,
+    /// System time of the tree.
+    pub cpu_system: Duration,
+    /// Greatest resident set of any one process, in bytes; `None` when unknown.
+    pub max_rss: Option<u64>,
+    /// Processes that were reaped; `None` when unknown.
+    pub processes: Option<u32>,
+    /// What the child wrote to its standard output.
+    pub stdout: Captured,
+    /// What the child wrote to its standard error.
+    pub stderr: Captured,
+    /// Processes that were alive after the main one had ended by itself, and were killed.
+    pub survivors: u32,
+    /// What really held the tree.
+    pub tree: Held,
+    /// How well each limit was held.
+    pub limits_how: LimitsHow,
+    /// Something could not be reaped within seconds (uninterruptible); it is killed and will go.
+    pub unreaped: bool,
+    /// Sentences for the result's `warnings`.
+    pub warnings: Vec<String>,
+}
+
+impl Held {
+    /// The word used in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Held::Namespace => "pid_namespace",
+            Held::Groups => "process_groups",
+        }
+    }
+}
+
+/// Why nothing was run.
+#[derive(Debug)]
+pub enum RunError {
+    /// guardexec has other threads, whose locks a fork would copy.
+    Threads(u64),
+    /// The tree cannot be held as the policy demands.
+    NoTree {
+        /// What was being done.
+        step: Step,
+        /// Why it failed.
+        errno: i32,
+    },
+    /// A pipe, socket or signal handler could not be had.
+    System(io::Error),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Threads(n) => {
+                write!(f, "a run can only be started by a process with one thread, not {n}")
+            }
+            RunError::NoTree { step, errno } => {
+                write!(f, "could not {step}: {}", io::Error::from_raw_os_error(*errno))
+            }
+            RunError::System(error) => write!(f, "could not prepare the run: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<io::Error> for RunError {
+    fn from(error: io::Error) -> RunError {
+        RunError::System(error)
+    }
+}
+
+/// Runs a confinement to its end. Whatever way it ends, nothing of the tree is left afterwards (but see
+/// [`Ended::unreaped`]).
+///
+/// The process must have one thread. Meanwhile its signal handlers are replaced, its working directory is changed
+/// and put back, and it becomes non-dumpable for good. Errors: nothing was run.
+pub fn run(confinement: Confinement, sinks: &mut Sinks) -> Result<Ended, RunError> {
+    if let Some(n) = process::thread_count().filter(|&n| n > 1) {
+        return Err(RunError::Threads(n));
+    }
+    let caught = Caught::install(&END_SIGNALS)?;
+    let mut refusal = None;
+    if confinement.tree != TreeKind::Groups {
+        for way in Namespace::ways() {
+            match front::attempt(&confinement, Some(&way), &caught, sinks, refusal)? {
+                front::Attempt::Ended(ended) => return Ok(*ended),
+                front::Attempt::Unable(step, errno) => refusal = Some((step, errno)),
+            }
+        }
+    }
+    if let (TreeKind::Namespace, Some((step, errno))) = (confinement.tree, refusal) {
+        return Err(RunError::NoTree { step, errno });
+    }
+    match front::attempt(&confinement, None, &caught, sinks, refusal)? {
+        front::Attempt::Ended(ended) => Ok(*ended),
+        front::Attempt::Unable(step, errno) => Err(RunError::NoTree { step, errno }),
+    }
+}

@@ -1,0 +1,1 @@
+//! Attack tests of the engine.

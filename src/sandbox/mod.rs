@@ -1,0 +1,277 @@
+//! Confinement: everything the kernel is told to enforce on a run, prepared before anything is forked.
+//!
+//! One file a mechanism. Each has two halves: one that runs in the parent and may think, allocate and fail with
+//! a sentence; and one that runs in the child, between `clone` and `exec`, in memory shared with its parent: it
+//! only makes system calls on what exists already, and fails as ([`Step`], errno).
+//!
+//! # The order of the child's steps, and why
+//!
+//! | step | why here |
+//! |---|---|
+//! | `session` | first: from here no terminal signal reaches the child, and it has no controlling terminal |
+//! | `signals` | before anything that could be interrupted by an inherited handler |
+//! | `stdio` | before descriptors are closed; sources lie above 2 so that no copy overwrites another |
+//! | `attributes` | umask 022, personality 0: inherited oddities (no ASLR) end here |
+//! | `cpus` | before the limits, so that it counts for all that follows |
+//! | `limits` | before the identity changes: raising is never needed, lowering needs no privilege |
+//! | `identity` | [`Stage::Identity`] hooks: groups, user, capabilities; needs what `no_new_privs` would take |
+//! | `parent_death` | after the identity, which clears it (prctl(2)) |
+//! | `no_new_privs` | before Landlock and seccomp, which want it from an ordinary user |
+//! | `landlock` | [`Stage::Confine`] hooks |
+//! | `descriptors` | after Landlock, whose ruleset is a descriptor; marks all above 2 close-on-exec |
+//! | `seccomp` | [`Stage::Filter`] hooks: last, since it may refuse any call above |
+//! | `program` | a script only: is the path still the file that was judged? |
+//! | `exec` | |
+//!
+//! The working directory is no step: the front process enters it by descriptor before it forks, because a
+//! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
+//! directory is translated by the kernel when the mount namespace is copied.
+
+pub mod namespace;
+pub mod rlimit;
+
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::decision::{Grant, Wanted};
+use crate::policy::model::{EffectiveLimits, TreeKind};
+use crate::program::{Program, ProgramKind};
+use crate::request;
+use crate::sys::{self, fd};
+
+/// A named step on the way to a running program; what failed, when nothing ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i32)]
+pub enum Step {
+    /// Entering the working directory.
+    WorkingDirectory = 1,
+    /// Making the keeper process, with its namespaces where it has any.
+    Keeper,
+    /// Writing the user and group map of a new user namespace.
+    IdMap,
+    /// Making the mounts private.
+    Mounts,
+    /// Making the child process.
+    Child,
+    /// A session of its own.
+    Session,
+    /// Signal dispositions and mask.
+    Signals,
+    /// Descriptors 0 to 2.
+    Stdio,
+    /// umask and personality.
+    Attributes,
+    /// Processor affinity.
+    Cpus,
+    /// Resource limits.
+    Limits,
+    /// User, groups, capabilities.
+    Identity,
+    /// Death signal.
+    ParentDeath,
+    /// `no_new_privs`.
+    NoNewPrivs,
+    /// Landlock.
+    Landlock,
+    /// Closing descriptors.
+    Descriptors,
+    /// seccomp.
+    Seccomp,
+    /// The script's path no longer names the file that was judged.
+    Program,
+    /// execve(2).
+    Exec,
+}
+
+impl Step {
+    const ALL: [Step; 19] = [
+        Step::WorkingDirectory,
+        Step::Keeper,
+        Step::IdMap,
+        Step::Mounts,
+        Step::Child,
+        Step::Session,
+        Step::Signals,
+        Step::Stdio,
+        Step::Attributes,
+        Step::Cpus,
+        Step::Limits,
+        Step::Identity,
+        Step::ParentDeath,
+        Step::NoNewPrivs,
+        Step::Landlock,
+        Step::Descriptors,
+        Step::Seccomp,
+        Step::Program,
+        Step::Exec,
+    ];
+
+    /// The step with this number, as it travels between processes.
+    pub fn from_number(number: i32) -> Option<Step> {
+        Step::ALL.into_iter().find(|step| *step as i32 == number)
+    }
+
+    /// What was being done, to stand after "could not".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Step::WorkingDirectory => "enter the working directory",
+            Step::Keeper => "make the process that holds the tree",
+            Step::IdMap => "write the id map of the user namespace",
+            Step::Mounts => "make the mounts private",
+            Step::Child => "make the child process",
+            Step::Session => "start a session",
+            Step::Signals => "reset the signals",
+            Step::Stdio => "set up standard input and output",
+            Step::Attributes => "reset umask and personality",
+            Step::Cpus => "set the processor affinity",
+            Step::Limits => "set the resource limits",
+            Step::Identity => "change the identity",
+            Step::ParentDeath => "set the death signal",
+            Step::NoNewPrivs => "set no_new_privs",
+            Step::Landlock => "restrict the file system (Landlock)",
+            Step::Descriptors => "close the descriptors",
+            Step::Seccomp => "install the system call filter (seccomp)",
+            Step::Program => "find the script unchanged",
+            Step::Exec => "execute the program",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where among the child's steps a prepared one is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Before `no_new_privs`.
+    Identity,
+    /// After it.
+    Confine,
+    /// Last before exec.
+    Filter,
+}
+
+/// The child's half of a mechanism. `apply` runs between `clone` and `exec` in memory shared with the parent: no
+/// allocation, no lock, no panic, no C library function that is more than its system call.
+pub trait Apply {
+    /// Does it; the error is an errno.
+    fn apply(&self) -> Result<(), i32>;
+}
+
+impl<F: Fn() -> Result<(), i32>> Apply for F {
+    fn apply(&self) -> Result<(), i32> {
+        self()
+    }
+}
+
+/// A mechanism, prepared.
+pub struct Prepared {
+    /// As which step it fails.
+    pub step: Step,
+    /// Where it is applied.
+    pub stage: Stage,
+    /// Descriptors that it needs in the child; numbers above 2, owned by `apply`.
+    pub descriptors: Vec<RawFd>,
+    /// The child's half.
+    pub apply: Box<dyn Apply>,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("step", &self.step)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the child reads. The child never gets guardexec's own terminal or socket.
+#[derive(Debug)]
+pub enum Input {
+    /// `/dev/null`.
+    Null,
+    /// This file, opened for reading.
+    File(OwnedFd),
+    /// guardexec's own standard input, copied through a pipe.
+    Relay,
+    /// These bytes, through a pipe.
+    Bytes(Vec<u8>),
+}
+
+impl Input {
+    /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
+    /// terminal; it is opened without waiting for a writer.
+    pub fn open(asked: request::Stdin) -> io::Result<Input> {
+        Ok(match asked {
+            request::Stdin::Null => Input::Null,
+            request::Stdin::Relay => Input::Relay,
+            request::Stdin::Bytes(bytes) => Input::Bytes(bytes),
+            request::Stdin::File(path) => {
+                let name = CString::new(path.as_os_str().as_bytes())?;
+                let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
+                if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
+                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
+                }
+                fd::set_nonblocking(file.as_fd(), false)?;
+                Input::File(fd::above_stdio(file)?)
+            }
+        })
+    }
+}
+
+/// Everything that is enforced on one run. Only [`Confinement::prepare`] makes one, out of a grant.
+#[derive(Debug)]
+pub struct Confinement {
+    pub(crate) argv: Vec<CString>,
+    pub(crate) envp: Vec<CString>,
+    pub(crate) program: OwnedFd,
+    pub(crate) path: CString,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) kind: ProgramKind,
+    pub(crate) cwd: OwnedFd,
+    pub(crate) input: Input,
+    pub(crate) limits: EffectiveLimits,
+    pub(crate) tree: TreeKind,
+    pub(crate) steps: Vec<Prepared>,
+    /// What the policy wanted of the layers; each layer's file reads its part.
+    pub(crate) wanted: Wanted,
+}
+
+impl Confinement {
+    /// Turns a grant into what the kernel is told. Errors: standard input cannot be opened, or a path has a NUL.
+    pub fn prepare(grant: Grant) -> io::Result<Confinement> {
+        let Program { path, device, inode, kind, file, .. } = grant.program;
+        Ok(Confinement {
+            argv: grant.argv,
+            envp: grant.envp,
+            program: fd::above_stdio(file)?,
+            path: CString::new(path.as_os_str().as_bytes())?,
+            device,
+            inode,
+            kind,
+            cwd: fd::above_stdio(grant.cwd_fd)?,
+            input: Input::open(grant.stdin)?,
+            limits: grant.limits,
+            tree: grant.wanted.processes,
+            steps: Vec::new(),
+            wanted: grant.wanted,
+        })
+    }
+
+    /// Adds a prepared mechanism. Within a stage they are applied in the order of adding.
+    pub fn add(&mut self, step: Prepared) {
+        self.steps.push(step);
+    }
+}
+
+/// Whether this process may make namespaces without a user namespace.
+pub(crate) fn is_root() -> bool {
+    sys::process::ids().0 == 0
+}

@@ -1,0 +1,57 @@
+//! The environment guardexec itself was started with: read once, then overwritten, so that nothing can find it
+//! in `/proc/PID/environ` of guardexec (root reads that file whatever `PR_SET_DUMPABLE` says).
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+unsafe extern "C" {
+    static mut environ: *mut *mut libc::c_char;
+}
+
+fn pointers() -> Vec<*mut libc::c_char> {
+    let mut found = Vec::new();
+    // SAFETY: `environ` is null or a null-terminated array of valid pointers (environ(7)); the callers run
+    // before any second thread exists, so nothing changes it meanwhile. No reference to the static is made.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            found.push(*at);
+            at = at.add(1);
+        }
+    }
+    found
+}
+
+/// Copies every entry of the environment, raw and in order: also those without `=`, duplicates and
+/// bytes that are not UTF-8.
+pub fn take_environment() -> Vec<Vec<u8>> {
+    pointers()
+        .into_iter()
+        .map(|entry| {
+            // SAFETY: every pointer of `environ` names a NUL-terminated string (environ(7)).
+            unsafe { CStr::from_ptr(entry) }.to_bytes().to_vec()
+        })
+        .collect()
+}
+
+/// Overwrites the strings of the initial environment with zero bytes. Call it first thing in `main`, after
+/// [`take_environment`] and before any thread or `set_var`: from then on `std::env::var` finds nothing.
+/// Returns how many bytes were overwritten.
+pub fn hide_initial_environment() -> usize {
+    let mut wiped = 0;
+    for entry in pointers() {
+        // SAFETY: the string is NUL-terminated and lies in the process's own writable stack (or heap), where
+        // the kernel or libc put it; nothing else runs, so no one reads it while it is written.
+        unsafe {
+            let mut at = entry;
+            while *at != 0 {
+                std::ptr::write_volatile(at, 0);
+                at = at.add(1);
+                wiped += 1;
+            }
+        }
+    }
+    compiler_fence(Ordering::SeqCst);
+    wiped
+}

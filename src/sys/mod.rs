@@ -1,0 +1,21 @@
+//! Leaf: safe wrappers over system calls. Nearly all `unsafe` of the program is in this room, every block with
+//! its reason. Nothing here knows of policies, runs or results.
+
+pub mod environ;
+pub mod fd;
+pub mod process;
+pub mod signal;
+
+pub use environ::{hide_initial_environment, take_environment};
+
+use std::io;
+
+/// Turns a libc return value into a result: `-1` is `errno`.
+pub(crate) fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
+    if ret == -1 { Err(io::Error::last_os_error()) } else { Ok(ret) }
+}
+
+/// The `errno` of an error that came from a system call; `EIO` for any other.
+pub fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}

@@ -1,0 +1,151 @@
+//! Signals: masks, a table of caught ones, and nothing that runs inside a handler but two atomic stores.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use super::check;
+
+/// A set of signals, as `ppoll` and `sigprocmask` take it.
+#[derive(Clone, Copy)]
+pub struct SignalSet(libc::sigset_t);
+
+impl SignalSet {
+    /// No signal.
+    pub fn empty() -> SignalSet {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigemptyset(3) initialises the whole set it is given.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            SignalSet(set.assume_init())
+        }
+    }
+
+    /// Every signal.
+    pub fn full() -> SignalSet {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigfillset(3) initialises the whole set it is given.
+        unsafe {
+            libc::sigfillset(set.as_mut_ptr());
+            SignalSet(set.assume_init())
+        }
+    }
+
+    /// The same without `signal`.
+    pub fn without(mut self, signal: i32) -> SignalSet {
+        // SAFETY: the set is initialised; an impossible number is only an error return.
+        unsafe { libc::sigdelset(&mut self.0, signal) };
+        self
+    }
+
+    pub(super) fn as_ptr(&self) -> *const libc::sigset_t {
+        &self.0
+    }
+}
+
+/// Makes `set` the mask of blocked signals and returns the one before.
+pub fn set_mask(set: &SignalSet) -> io::Result<SignalSet> {
+    let mut old = SignalSet::empty();
+    // SAFETY: both pointers name initialised sets that live through the call.
+    let ret = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &set.0, &mut old.0) };
+    check(ret.into())?;
+    Ok(old)
+}
+
+static FIRST: AtomicI32 = AtomicI32::new(0);
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn note(signal: libc::c_int) {
+    let _ = FIRST.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+    COUNT.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// The first signal caught since [`Caught::install`], and how many.
+pub fn caught() -> Option<(i32, u32)> {
+    match COUNT.load(Ordering::Relaxed) {
+        0 => None,
+        count => Some((FIRST.load(Ordering::Relaxed), count)),
+    }
+}
+
+/// What a signal does.
+#[derive(Clone, Copy)]
+enum Disposition {
+    Note,
+    Nothing,
+    Ignore,
+    Default,
+}
+
+fn act(signal: i32, what: Disposition) -> io::Result<libc::sigaction> {
+    // SAFETY: an all-zero sigaction is a valid value: SIG_DFL, no flags, empty mask.
+    let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = match what {
+        Disposition::Note => note as extern "C" fn(libc::c_int) as usize,
+        Disposition::Nothing => nothing as extern "C" fn(libc::c_int) as usize,
+        Disposition::Ignore => libc::SIG_IGN,
+        Disposition::Default => libc::SIG_DFL,
+    };
+    new.sa_flags = libc::SA_NOCLDSTOP;
+    // SAFETY: both structures are initialised and live through the call; the handlers are async-signal-safe.
+    let ret = unsafe { libc::sigaction(signal, &new, &mut old) };
+    check(ret.into())?;
+    Ok(old)
+}
+
+/// A table of signals that are caught or ignored for the time of a run; dropping it puts back what was there.
+pub struct Caught {
+    before: Vec<(i32, libc::sigaction)>,
+    mask: SignalSet,
+}
+
+impl Caught {
+    /// Blocks every signal and installs the handlers: those of `end` are counted (see [`caught`]) and delivered
+    /// only inside `ppoll` with [`Caught::poll_mask`]. A signal of `end` that was ignored stays ignored (`nohup`),
+    /// `SIGTERM` excepted. `SIGPIPE` is ignored, `SIGCHLD` is at its default so that children can be waited for.
+    pub fn install(end: &[i32]) -> io::Result<Caught> {
+        let mask = set_mask(&SignalSet::full())?;
+        FIRST.store(0, Ordering::Relaxed);
+        COUNT.store(0, Ordering::Relaxed);
+        let mut table = Caught { before: Vec::with_capacity(end.len() + 2), mask };
+        for &signal in end {
+            let old = act(signal, Disposition::Note)?;
+            table.before.push((signal, old));
+            if old.sa_sigaction == libc::SIG_IGN && signal != libc::SIGTERM {
+                act(signal, Disposition::Ignore)?;
+            }
+        }
+        table.before.push((libc::SIGPIPE, act(libc::SIGPIPE, Disposition::Ignore)?));
+        table.before.push((libc::SIGCHLD, act(libc::SIGCHLD, Disposition::Default)?));
+        Ok(table)
+    }
+
+    /// The mask to wait under: the caller's own, with the signals of the table let through.
+    pub fn poll_mask(&self) -> SignalSet {
+        self.before.iter().fold(self.mask, |mask, (signal, _)| mask.without(*signal))
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        for (signal, old) in &self.before {
+            // SAFETY: `old` is what sigaction(2) itself returned for this signal.
+            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+        let _ = set_mask(&self.mask);
+    }
+}
+
+/// For the keeper: every signal blocked, the end signals ignored, `SIGCHLD` with a handler that does nothing, so
+/// that it interrupts a `ppoll` under the returned mask.
+pub fn keeper_signals(end: &[i32]) -> io::Result<SignalSet> {
+    set_mask(&SignalSet::full())?;
+    for &signal in end {
+        act(signal, Disposition::Ignore)?;
+    }
+    act(libc::SIGCHLD, Disposition::Nothing)?;
+    Ok(SignalSet::full().without(libc::SIGCHLD))
+}
