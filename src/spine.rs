@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
+use crate::policy::error::PolicyError;
+use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
-use crate::policy::{PolicyError, stack};
+use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
+use crate::report::run_id;
 use crate::report::status::Status;
 use crate::report::trail::{self, Trail};
-use crate::report::run_id;
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
 use crate::run::{self, How, Sinks};
@@ -33,8 +35,10 @@ pub struct Call {
 pub struct Surroundings {
     /// What judging may know.
     pub facts: Facts,
-    /// Where policies are looked for.
-    pub places: stack::Places,
+    /// Where policies are looked for; the call's own are put in.
+    pub search: Search,
+    /// What loading them has to know.
+    pub load: LoadContext,
 }
 
 /// What came of a call.
@@ -69,7 +73,8 @@ pub fn perform(call: Call, around: &Surroundings) -> Answer {
 
 /// The steps. An unusable policy ends them before anything else is looked at.
 fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(), PolicyError> {
-    let policies = stack::load(&call.policies, &around.places)?;
+    let search = Search { given: call.policies, ..around.search.clone() };
+    let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
     let mut trail = match Trail::open(&policies) {
         Ok(trail) => trail,
@@ -91,7 +96,11 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
 }
 
 /// Splits the words and judges them, the examples of the rules that name the program first.
-fn judge(request: Request, policies: &[Policy], facts: &Facts) -> Result<(Vec<OsString>, Decision), PolicyError> {
+fn judge(
+    request: Request,
+    policies: &[Policy],
+    facts: &Facts,
+) -> Result<(Vec<OsString>, Decision), PolicyError> {
     let argv = match argv_of(&request, policies) {
         Ok(argv) => argv,
         Err(decision) => return Ok((Vec::new(), *decision)),
@@ -130,7 +139,10 @@ fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<
         Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
             code: "tools_unsupported",
             stage: Stage::Command,
-            message: format!("tool {} cannot be called: this version runs no tools yet", crate::request::quote::repr(name.as_bytes())),
+            message: format!(
+                "tool {} cannot be called: this version runs no tools yet",
+                crate::request::quote::repr(name.as_bytes())
+            ),
             hint: Some("send the command itself, after `--`".into()),
             rule: None,
         }))),
@@ -141,7 +153,9 @@ fn unsplit(error: WordsError) -> Decision {
     let denial = |code, message, hint| Denial { code, stage: Stage::Command, message, hint, rule: None };
     match error {
         WordsError::Unparsable { .. } => Decision::Invalid(denial("parse_error", error.to_string(), None)),
-        WordsError::Syntax { message, hint, .. } => Decision::Deny(denial("shell_syntax", message, Some(hint))),
+        WordsError::Syntax { message, hint, .. } => {
+            Decision::Deny(denial("shell_syntax", message, Some(hint)))
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use super::deliver::{Copies, deliver, put, say};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
 use crate::decision::{Facts, environment};
-use crate::policy::stack::Places;
+use crate::policy::load::LoadContext;
+use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::{Answer, Call, Surroundings, perform, sys};
@@ -93,16 +94,16 @@ fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
     let uid = nix::unistd::getuid();
     let entry = nix::unistd::User::from_uid(uid).ok().flatten();
     let home = entry.as_ref().map_or_else(|| PathBuf::from("/"), |u| u.dir.clone());
-    let places = Places {
-        named: variable("GUARDEXEC_POLICY").map(PathBuf::from),
-        config_home: variable("XDG_CONFIG_HOME").map(PathBuf::from),
-        home: home.clone(),
-        etc: PathBuf::from("/etc/guardexec"),
-        uid: nix::unistd::geteuid().as_raw(),
+    let search = Search {
+        given: Vec::new(),
+        env_policy: variable("GUARDEXEC_POLICY"),
+        xdg_config_home: variable("XDG_CONFIG_HOME"),
+        system: PathBuf::from(Search::SYSTEM),
     };
+    let load = LoadContext { home: home.clone(), uid: nix::unistd::geteuid().as_raw() };
     let agent = variable("GUARDEXEC_AGENT").map(|a| text(&a));
     let user = entry.map_or_else(|| uid.to_string(), |u| u.name);
-    Surroundings { facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent }, places }
+    Surroundings { facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent }, search, load }
 }
 
 /// Bytes that are not UTF-8 become U+FFFD: such an agent matches nothing that a policy can name.

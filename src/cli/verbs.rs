@@ -9,7 +9,10 @@ use super::args::{CheckArgs, DoctorArgs, ExplainArgs, SchemaArgs, SchemaName, Ve
 use super::deliver::{put, say};
 use super::meant;
 use crate::policy::model::Place;
-use crate::policy::{PolicyError, lint, stack};
+use crate::policy::error::PolicyError;
+use crate::policy::lint;
+use crate::policy::load::load;
+use crate::policy::stack::Stack;
 use crate::report::audit::verify;
 use crate::report::{json as safe_json, schema};
 use crate::request::quote::escape_text;
@@ -66,7 +69,10 @@ fn targets(args: &CheckArgs) -> Vec<Vec<PathBuf>> {
 }
 
 fn check_one(files: &[PathBuf], around: &Surroundings) -> Result<Vec<serde_json::Value>, PolicyError> {
-    let policies = if files.is_empty() { stack::load(files, &around.places)? } else { stack::load_only(files, &around.places)? };
+    let policies = match files {
+        [] => Stack::load(&around.search, &around.load)?.policies,
+        files => files.iter().map(|file| load(file, &around.load)).collect::<Result<_, _>>()?,
+    };
     let mut findings = Vec::new();
     for policy in &policies {
         policy.compile_all()?;

@@ -27,6 +27,8 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod enforced;
+mod error;
 pub mod namespace;
 pub mod rlimit;
 
@@ -35,6 +37,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+
+pub use enforced::Enforced;
+pub use error::PrepareError;
 
 use crate::decision::{Grant, Wanted};
 use crate::policy::model::{EffectiveLimits, TreeKind};
@@ -207,21 +212,26 @@ pub enum Input {
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
     /// terminal; it is opened without waiting for a writer.
-    pub fn open(asked: request::Stdin) -> io::Result<Input> {
+    fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
             request::Stdin::Null => Input::Null,
             request::Stdin::Relay => Input::Relay,
             request::Stdin::Bytes(bytes) => Input::Bytes(bytes),
-            request::Stdin::File(path) => {
-                let name = CString::new(path.as_os_str().as_bytes())?;
-                let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
-                if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
-                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
-                }
-                fd::set_nonblocking(file.as_fd(), false)?;
-                Input::File(fd::above_stdio(file)?)
-            }
+            request::Stdin::File(path) => match Input::file(&path) {
+                Ok(file) => Input::File(file),
+                Err(error) => return Err(PrepareError::Stdin { path, error }),
+            },
         })
+    }
+
+    fn file(path: &std::path::Path) -> io::Result<OwnedFd> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
+        if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        fd::set_nonblocking(file.as_fd(), false)?;
+        fd::above_stdio(file)
     }
 }
 
@@ -245,19 +255,23 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Turns a grant into what the kernel is told. Errors: standard input cannot be opened, or a path has a NUL.
-    pub fn prepare(grant: Grant) -> io::Result<Confinement> {
+    /// Turns a grant into what the kernel is told.
+    ///
+    /// # Errors
+    /// Standard input cannot be opened, a layer that the policy requires cannot be had, or a descriptor is missing.
+    pub fn prepare(grant: Grant) -> Result<Confinement, PrepareError> {
+        let input = Input::open(grant.stdin)?;
         let Program { path, device, inode, kind, file, .. } = grant.program;
         Ok(Confinement {
             argv: grant.argv,
             envp: grant.envp,
             program: fd::above_stdio(file)?,
-            path: CString::new(path.as_os_str().as_bytes())?,
+            path: CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)?,
             device,
             inode,
             kind,
             cwd: fd::above_stdio(grant.cwd_fd)?,
-            input: Input::open(grant.stdin)?,
+            input,
             limits: grant.limits,
             tree: grant.wanted.processes,
             steps: Vec::new(),
