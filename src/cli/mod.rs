@@ -105,7 +105,7 @@ fn settle(error: &clap::Error, verb: bool, json_wanted: bool) -> Result<Cli, Usa
     match error.kind() {
         ErrorKind::DisplayHelp if verb => Ok(Cli::Help(error.render().to_string())),
         // The run's own command knows no verbs: show the whole.
-        ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_long_help().to_string())),
+        ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_help().to_string())),
         ErrorKind::DisplayVersion => Ok(Cli::Version(error.render().to_string())),
         _ => Err(UsageError { code: "usage", message: one_line(error, verb), json_wanted }),
     }
