@@ -103,139 +103,141 @@ fn unparsable_messages() {
     }
 }
 
+/// Text, message, hint; what many hints end with stands in braces.
+const REFUSALS: &[(&str, &str, &str)] = &[
+    (
+        "a; b",
+        "unquoted ';' (byte 2): no shell runs, so it cannot end a command",
+        "send two requests, one for each command; {quote_it}",
+    ),
+    (
+        "a && b",
+        "unquoted '&&' (byte 3): no shell runs, so it cannot chain commands",
+        "send two requests, the second only when the first result says so; {quote_it}",
+    ),
+    (
+        "a || b",
+        "unquoted '||' (byte 3): no shell runs, so it cannot chain commands",
+        "send two requests, the second only when the first result says so; {quote_it}",
+    ),
+    (
+        "a | b",
+        "unquoted '|' (byte 3): no shell runs, so it cannot connect commands",
+        "send two requests and give the second the first one's output with the `--stdin` option, or let a `[[rule]]` of the policy allow one program that does both; {quote_it}",
+    ),
+    (
+        "a &",
+        "unquoted '&' (byte 3): no shell runs, so it cannot put a command in the background",
+        "send two requests at the same time; guardexec waits for each and leaves nothing running; {quote_it}",
+    ),
+    (
+        "a > b",
+        "unquoted '>' (byte 3): no shell runs, so it cannot redirect output",
+        "the result holds the output, which the caller can write to a file; {quote_it}",
+    ),
+    (
+        "a >> b",
+        "unquoted '>>' (byte 3): no shell runs, so it cannot append output to a file",
+        "the result holds the output, which the caller can write to a file; {quote_it}",
+    ),
+    (
+        "a < b",
+        "unquoted '<' (byte 3): no shell runs, so it cannot redirect input",
+        "use the `--stdin` option; {quote_it}",
+    ),
+    (
+        "a << b",
+        "unquoted '<<' (byte 3): no shell runs, so it cannot start a here-document",
+        "use the `--stdin` option; {quote_it}",
+    ),
+    ("(a)", "unquoted '(' (byte 1): no shell runs, so it cannot group commands", "{quote_it}"),
+    (
+        "a $b",
+        "unquoted '$' (byte 3): no shell runs, so it cannot expand a variable",
+        "write the value itself, or ask for a variable with `--env`; {single}",
+    ),
+    (
+        "a \"$b\"",
+        "'$' inside double quotes (byte 4): no shell runs, so it cannot expand a variable",
+        "write the value itself, or ask for a variable with `--env`; {single}",
+    ),
+    (
+        "a \"`b`\"",
+        "'`' inside double quotes (byte 4): no shell runs, so it cannot substitute a command's output",
+        "send two requests and put the first one's output into the second; {single}",
+    ),
+    (
+        "a $(b)",
+        "unquoted '$(' (byte 3): no shell runs, so it cannot substitute a command's output",
+        "send two requests and put the first one's output into the second; {single}",
+    ),
+    (
+        "a $'b'",
+        "unquoted \"$'\" (byte 3): no shell runs, so it cannot decode escapes",
+        "use plain single quotes, or pass the words after `--`",
+    ),
+    (
+        "a *",
+        "unquoted '*' (byte 3): no shell runs, so it cannot match file names",
+        "write the names out; {quote_it}",
+    ),
+    (
+        "a {b,c}",
+        "unquoted '{' (byte 3): no shell runs, so it cannot expand braces or group commands",
+        "write the names out; {quote_it}",
+    ),
+    (
+        "a ~",
+        "unquoted '~' (byte 3): no shell runs, so it cannot name a home directory",
+        "write the directory out; {quote_it}",
+    ),
+    (
+        "! a",
+        "unquoted '!' (byte 1): no shell runs, so it cannot negate a command or recall one",
+        "{quote_it}",
+    ),
+    (
+        "a #b",
+        "unquoted '#' (byte 3): no shell runs, so it cannot start a comment",
+        "leave the comment out; {quote_it}",
+    ),
+    (
+        "A=b c",
+        "unquoted 'A=' at the start: no shell runs, so it cannot set a variable",
+        "ask for the variable with `--env NAME=VALUE`, and start with the program",
+    ),
+    (
+        "a\nb",
+        "unquoted newline (byte 2): no shell runs, so it cannot end a command",
+        "send two requests, one for each command; {quote_it}",
+    ),
+    (
+        "a\r",
+        "unquoted carriage return (byte 2): no shell runs, so it cannot end a line",
+        "leave it out, or quote it",
+    ),
+    (
+        "a\u{1b}[2K",
+        "unquoted control character U+001B (byte 2): no shell runs, so it cannot mean anything",
+        "leave it out, or quote it",
+    ),
+    (
+        "a\u{3000}b",
+        "unquoted blank character U+3000 (byte 2): no shell runs, so it cannot separate words",
+        "use an ordinary space, or quote it",
+    ),
+];
+
 #[test]
 fn every_refusal_says_what_to_do() {
-    let quote_it = "if it is meant literally, quote it or pass the words after `--`";
-    let single = "if it is meant literally, put it in single quotes or pass the words after `--`";
-    let cases: Vec<(&str, &str, String)> = vec![
-        (
-            "a; b",
-            "unquoted ';' (byte 2): no shell runs, so it cannot end a command",
-            format!("send two requests, one for each command; {quote_it}"),
-        ),
-        (
-            "a && b",
-            "unquoted '&&' (byte 3): no shell runs, so it cannot chain commands",
-            format!("send two requests, the second only when the first result says so; {quote_it}"),
-        ),
-        (
-            "a || b",
-            "unquoted '||' (byte 3): no shell runs, so it cannot chain commands",
-            format!("send two requests, the second only when the first result says so; {quote_it}"),
-        ),
-        (
-            "a | b",
-            "unquoted '|' (byte 3): no shell runs, so it cannot connect commands",
-            format!(
-                "send two requests and give the second the first one's output with the `--stdin` option, or let a `[[rule]]` of the policy allow one program that does both; {quote_it}"
-            ),
-        ),
-        (
-            "a &",
-            "unquoted '&' (byte 3): no shell runs, so it cannot put a command in the background",
-            format!(
-                "send two requests at the same time; guardexec waits for each and leaves nothing running; {quote_it}"
-            ),
-        ),
-        (
-            "a > b",
-            "unquoted '>' (byte 3): no shell runs, so it cannot redirect output",
-            format!("the result holds the output, which the caller can write to a file; {quote_it}"),
-        ),
-        (
-            "a >> b",
-            "unquoted '>>' (byte 3): no shell runs, so it cannot append output to a file",
-            format!("the result holds the output, which the caller can write to a file; {quote_it}"),
-        ),
-        (
-            "a < b",
-            "unquoted '<' (byte 3): no shell runs, so it cannot redirect input",
-            format!("use the `--stdin` option; {quote_it}"),
-        ),
-        (
-            "a << b",
-            "unquoted '<<' (byte 3): no shell runs, so it cannot start a here-document",
-            format!("use the `--stdin` option; {quote_it}"),
-        ),
-        ("(a)", "unquoted '(' (byte 1): no shell runs, so it cannot group commands", quote_it.into()),
-        (
-            "a $b",
-            "unquoted '$' (byte 3): no shell runs, so it cannot expand a variable",
-            format!("write the value itself, or ask for a variable with `--env`; {single}"),
-        ),
-        (
-            "a \"$b\"",
-            "'$' inside double quotes (byte 4): no shell runs, so it cannot expand a variable",
-            format!("write the value itself, or ask for a variable with `--env`; {single}"),
-        ),
-        (
-            "a \"`b`\"",
-            "'`' inside double quotes (byte 4): no shell runs, so it cannot substitute a command's output",
-            format!("send two requests and put the first one's output into the second; {single}"),
-        ),
-        (
-            "a $(b)",
-            "unquoted '$(' (byte 3): no shell runs, so it cannot substitute a command's output",
-            format!("send two requests and put the first one's output into the second; {single}"),
-        ),
-        (
-            "a $'b'",
-            "unquoted \"$'\" (byte 3): no shell runs, so it cannot decode escapes",
-            "use plain single quotes, or pass the words after `--`".into(),
-        ),
-        (
-            "a *",
-            "unquoted '*' (byte 3): no shell runs, so it cannot match file names",
-            format!("write the names out; {quote_it}"),
-        ),
-        (
-            "a {b,c}",
-            "unquoted '{' (byte 3): no shell runs, so it cannot expand braces or group commands",
-            format!("write the names out; {quote_it}"),
-        ),
-        (
-            "a ~",
-            "unquoted '~' (byte 3): no shell runs, so it cannot name a home directory",
-            format!("write the directory out; {quote_it}"),
-        ),
-        (
-            "! a",
-            "unquoted '!' (byte 1): no shell runs, so it cannot negate a command or recall one",
-            quote_it.into(),
-        ),
-        (
-            "a #b",
-            "unquoted '#' (byte 3): no shell runs, so it cannot start a comment",
-            format!("leave the comment out; {quote_it}"),
-        ),
-        (
-            "A=b c",
-            "unquoted 'A=' at the start: no shell runs, so it cannot set a variable",
-            "ask for the variable with `--env NAME=VALUE`, and start with the program".into(),
-        ),
-        (
-            "a\nb",
-            "unquoted newline (byte 2): no shell runs, so it cannot end a command",
-            format!("send two requests, one for each command; {quote_it}"),
-        ),
-        (
-            "a\r",
-            "unquoted carriage return (byte 2): no shell runs, so it cannot end a line",
-            "leave it out, or quote it".into(),
-        ),
-        (
-            "a\u{1b}[2K",
-            "unquoted control character U+001B (byte 2): no shell runs, so it cannot mean anything",
-            "leave it out, or quote it".into(),
-        ),
-        (
-            "a\u{3000}b",
-            "unquoted blank character U+3000 (byte 2): no shell runs, so it cannot separate words",
-            "use an ordinary space, or quote it".into(),
-        ),
-    ];
-    for (text, message, hint) in cases {
-        assert_eq!(said(text), (message.to_string(), hint), "{text:?}");
+    for (text, message, hint) in REFUSALS {
+        let hint = hint
+            .replace("{quote_it}", "if it is meant literally, quote it or pass the words after `--`")
+            .replace(
+                "{single}",
+                "if it is meant literally, put it in single quotes or pass the words after `--`",
+            );
+        assert_eq!(said(text), ((*message).to_string(), hint), "{text:?}");
     }
 }
 
