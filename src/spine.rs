@@ -1,9 +1,13 @@
 //! The way through the house: one request to one result, step by step.
 
+mod explain;
+
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
+
+pub use explain::{Explained, explain};
 
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
 use crate::policy::error::PolicyError;
@@ -95,7 +99,7 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
     Ok(())
 }
 
-/// Splits the words and judges them, the examples of the rules that name the program first.
+/// Splits the words and judges them.
 fn judge(
     request: Request,
     policies: &[Policy],
@@ -105,14 +109,19 @@ fn judge(
         Ok(argv) => argv,
         Err(decision) => return Ok((Vec::new(), *decision)),
     };
-    if let Some(first) = argv.first() {
-        for policy in policies {
-            policy.compile_patterns_for(first.as_bytes())?;
-            hold_examples(policy, Some(first.as_bytes()))?;
-        }
-    }
+    ready(policies, &argv)?;
     let decision = decision::decide(policies, argv.clone(), request, facts);
     Ok((argv, decision))
+}
+
+/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
+fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
+    let Some(first) = argv.first() else { return Ok(()) };
+    for policy in policies {
+        policy.compile_patterns_for(first.as_bytes())?;
+        hold_examples(policy, Some(first.as_bytes()))?;
+    }
+    Ok(())
 }
 
 /// A policy whose own examples do not come out as it says is unusable.
