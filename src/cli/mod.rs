@@ -9,9 +9,14 @@ use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use crate::request::quote;
 
 pub mod args;
+mod deliver;
+mod entry;
 pub mod meant;
+mod verbs;
 #[cfg(test)]
 mod tests;
+
+pub use entry::main;
 
 use args::{
     AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, Verbs, VerifyArgs,
