@@ -197,4 +197,4 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::policy) mod tests;
