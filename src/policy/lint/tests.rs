@@ -68,9 +68,8 @@ fn rules_that_decide_nothing() {
         findings(&text),
         ["3 never_matches: rule `a` never decides: rule `deny:ls` (D/p.toml:2) denies the same program"]
     );
-    let partly =
-        format!("deny = [\"ls\"]\n[[rule]]\nid = \"a\"\nprogram = [\"ls\", \"cat\"]\ndecision = \"allow\"");
-    assert_eq!(findings(&partly), [""; 0]);
+    let partly = "deny = [\"ls\"]\n[[rule]]\nid = \"a\"\nprogram = [\"ls\", \"cat\"]\ndecision = \"allow\"";
+    assert_eq!(findings(partly), [""; 0]);
     let some =
         rule("d", "ls", "decision = \"deny\"\nagents = [\"x\"]") + &rule("a", "ls", "decision = \"allow\"");
     assert_eq!(findings(&some), [""; 0]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{LoadContext, load};
 use crate::policy::error::{ErrorKind, PolicyError};
-use crate::policy::model::{Bound, Layer, NetworkMode, Policy, Profile, Verdict};
+use crate::policy::model::{Bound, Layer, NetworkMode, Place, Policy, Profile, Verdict};
 
 /// A directory that only this user can write, gone afterwards.
 pub(in crate::policy) struct Dir(pub PathBuf);
@@ -90,6 +90,13 @@ fn a_policy_and_its_hash() {
     assert_eq!(p.sources.len(), 1);
     assert_eq!(p.sources[0].sha256, "e88269e712aa6b0fc858d5e1ee1f9d3d7e7bd5c105c0f4ee7d46cd5df3026cdc");
     assert_eq!(p.rules[0].at.to_string(), format!("{}:2", path.display()));
+    let spot = p.spot(&p.rules[0].at).unwrap();
+    let error = spot.error(ErrorKind::Invalid, "so");
+    let want =
+        format!("error: so\n --> {}:2:1\n  |\n2 | allow = [\"ls\"]\n  | ^^^^^^^^^^^^^^", path.display());
+    assert_eq!(error.to_string(), want);
+    assert_eq!(p.spot(&Place { line: 0, ..spot.place.clone() }), None);
+    assert_eq!(p.spot(&Place { line: 9, ..spot.place.clone() }), None);
 }
 
 #[test]
@@ -322,45 +329,6 @@ fn the_audit_file_is_out_of_the_runs_reach() {
         fails(&d, &d.put("n.toml", "[audit]\nrotate = \"1M\"")),
         "D/n.toml:2:1: `file` is missing in [audit]"
     );
-}
-
-#[test]
-fn patterns_are_compiled_when_asked_for_and_complain_at_their_place() {
-    let d = Dir::new();
-    let p = good(&d.put(
-        "p.toml",
-        "[[rule]]\nid = \"a\"\nprogram = \"/bin/a\"\ndecision = \"allow\"\noperands = [{ pattern = '(?=x)' }]\n[[rule]]\n\
-         id = \"b\"\nprogram = \"b\"\ndecision = \"allow\"\nflags = [{ name = \"-b\", value = { pattern = 'x)|(y' } }]\n[[rule]]\n\
-         id = \"c\"\nprogram = \"c\"\ndecision = \"deny\"\noperands = [{ pattern = '(a)\\1' }]\n[tools.t]\nargv = [\"ls\"]\n\
-         description = \"d\"\ndecision = \"ask\"\nparams.p = { type = \"string\", pattern = '(a{1000}){1000}' }",
-    ));
-    p.compile_patterns_for(b"other").unwrap();
-    let error = p.compile_patterns_for(b"/bin/a").unwrap_err();
-    let want = format!(
-        "error: the pattern cannot be used: look-around, including look-ahead and look-behind, is not supported
- --> {}:6:25
-  |
-6 | operands = [{{ pattern = '(?=x)' }}]
-  |                         ^^^^^^^",
-        d.0.join("p.toml").display()
-    );
-    assert_eq!(error.to_string(), want);
-    assert_eq!(p.compile_all().unwrap_err(), error);
-    assert_eq!(p.compile_patterns_for(b"a").unwrap_err(), error);
-    let line = |e: PolicyError| d.plain(&e);
-    assert_eq!(
-        line(p.compile_patterns_for(b"b").unwrap_err()),
-        "D/p.toml:11:45: the pattern cannot be used: unopened group"
-    );
-    assert_eq!(
-        line(p.compile_patterns_for(b"./c").unwrap_err()),
-        "D/p.toml:16:25: the pattern cannot be used: backreferences are not supported"
-    );
-    assert_eq!(
-        line(p.compile_patterns_of_tool("t").unwrap_err()),
-        "D/p.toml:21:41: the pattern cannot be used: Compiled regex exceeds size limit of 1048576 bytes"
-    );
-    p.compile_patterns_of_tool("none").unwrap();
 }
 
 /// By hand: `cargo test --release --lib two_hundred_rules -- --ignored --nocapture`.

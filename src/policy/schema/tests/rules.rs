@@ -35,6 +35,10 @@ fn rules() {
             "3:6: a rule's id cannot hold a control or invisible character",
         ),
     ]);
+}
+
+#[test]
+fn the_rest_of_a_rule() {
     let long = format!("[[rule]]\nid = \"{}\"\nprogram = \"p\"\ndecision = \"deny\"", "x".repeat(129));
     assert_eq!(complaint(&long), "p.toml:3:6: a rule's id cannot be longer than 128 bytes");
     refuse_in_rule(
@@ -139,6 +143,10 @@ fn flags_and_subcommands() {
             ("max_args = -1", "6:12: `max_args` in [[rule]] must be from 0 to 1048576"),
         ],
     );
+}
+
+#[test]
+fn deny_rules_with_nothing_to_match() {
     refuse_in_rule(
         "deny",
         &[
@@ -168,7 +176,6 @@ fn flags_and_subcommands() {
 
 #[test]
 fn operands_and_values() {
-    let number = "write it without exponent, underscore, plus sign or base, such as 1000 or 0.5";
     refuse_in_rule(
         "allow",
         &[
@@ -196,6 +203,15 @@ fn operands_and_values() {
                 "operands = [{ min_value = -1.5, max_value = -1.50001 }]",
                 "6:27: min_value -1.5 is greater than max_value -1.50001",
             ),
+        ],
+    );
+}
+
+#[test]
+fn choices_patterns_and_paths() {
+    refuse_in_rule(
+        "allow",
+        &[
             (
                 "operands = [{ choices = [] }]",
                 "6:25: `choices` in an operand is empty: no value could ever pass",
@@ -224,6 +240,11 @@ fn operands_and_values() {
             ),
         ],
     );
+}
+
+#[test]
+fn numbers_are_plain_decimals() {
+    let number = "write it without exponent, underscore, plus sign or base, such as 1000 or 0.5";
     for bad in ["0x10", "0o17", "0b1", "1_000", "+5", "1e309", "1e3", "1.5e2", "1_0.5"] {
         let got = complaint(&in_rule("allow", &format!("operands = [{{ max_value = {bad} }}]")));
         let want = format!("p.toml:6:27: `max_value` in an operand must be a plain decimal number; {number}");
@@ -231,9 +252,12 @@ fn operands_and_values() {
     }
 }
 
+fn tool(lines: &str) -> String {
+    format!("[tools.t]\ndescription = \"d\"\ndecision = \"allow\"\n{lines}")
+}
+
 #[test]
 fn tools() {
-    let tool = |lines: &str| format!("[tools.t]\ndescription = \"d\"\ndecision = \"allow\"\n{lines}");
     let cases: &[(&str, &str)] = &[
         ("argv = []", "5:8: `argv` in [tools.t] is empty: it has to name a program"),
         ("argv = \"ls\"", "5:8: `argv` in [tools.t] must be a list of strings, not a string"),
@@ -271,6 +295,15 @@ fn tools() {
             "argv = [\"ls\"]\nparams.a = { type = \"boolean\", choices = [\"x\"] }",
             "6:42: `choices` has no meaning for a parameter of type boolean",
         ),
+    ];
+    for (lines, want) in cases {
+        assert_eq!(complaint(&tool(lines)), format!("p.toml:{want}"), "{lines}");
+    }
+}
+
+#[test]
+fn defaults_of_parameters() {
+    let cases: &[(&str, &str)] = &[
         (
             "argv = [\"ls\"]\nparams.a = { type = \"integer\", default = \"1\" }",
             "6:42: `default` in the parameter `a` must be a whole number, not a string",
