@@ -150,8 +150,10 @@ impl Keeper {
             }
             let now = Instant::now();
             if self.killing.is_some_and(|began| now >= began + REAP) {
+                // The front answers now. Whatever is left is hunted on, however long it takes.
                 self.account.unreaped = true;
-                return self.done();
+                self.done();
+                return self.alone();
             }
             if self.backstop.is_some_and(|end| now >= end) {
                 self.kill();
@@ -232,13 +234,14 @@ impl Keeper {
         self.report(&Report::Done(self.account));
     }
 
-    /// The front process is gone: nobody will ask, so nothing may be left.
+    /// The front process is gone or has its answer: nobody will ask, so nothing may be left.
     fn alone(&mut self) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.reap() && Instant::now() < end {
+        let mut pause = Duration::from_millis(5);
+        while !self.reap() {
             tree::kill_all(self.held);
             let mut none: [fd::PollFd; 0] = [];
-            let _ = fd::ppoll(&mut none, Some(Duration::from_millis(5)), &self.mask);
+            let _ = fd::ppoll(&mut none, Some(pause), &self.mask);
+            pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 }
