@@ -167,7 +167,7 @@ fn pass(signal: i32, except: &BTreeSet<Pid>) -> usize {
 /// zombie keeps its number, so a process that forks and dies again and again cannot run away into new ones.
 pub fn sweep(except: &BTreeSet<Pid>, limit: Duration) {
     // Among hundreds of runnable processes an ordinary share of the processor would come too late.
-    let _hurry = process::Urgent::new();
+    let _hurry = process::Urgent::ask();
     let end = Instant::now() + limit;
     while pass(libc::SIGSTOP, except) > 0 && Instant::now() < end {
         std::thread::yield_now();

@@ -122,7 +122,7 @@ pub struct Urgent(());
 
 impl Urgent {
     /// Asks for it; without the privilege (`CAP_SYS_NICE`) nothing changes.
-    pub fn new() -> Urgent {
+    pub fn ask() -> Urgent {
         schedule(libc::SCHED_RR, 1);
         Urgent(())
     }
