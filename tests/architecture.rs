@@ -9,10 +9,12 @@ const ROOMS: &[&str] = &[
 ];
 
 /// Files that may hold `unsafe`; everything else is held to `unsafe_code = "deny"` without exceptions.
-const UNSAFE: &[&str] = &["src/sys.rs", "src/sys/", "src/sandbox/raw.rs", "src/run/child.rs", "src/run/spawn.rs"];
+const UNSAFE: &[&str] =
+    &["src/sys.rs", "src/sys/", "src/sandbox/raw.rs", "src/run/child.rs", "src/run/spawn.rs"];
 
 /// Files that are mostly data: their size is not a sign of a missing noun.
-const TABLES: &[&str] = &["src/policy/hooks.rs", "src/policy/interpreters.rs", "src/sandbox/seccomp/table.rs"];
+const TABLES: &[&str] =
+    &["src/policy/hooks.rs", "src/policy/interpreters.rs", "src/sandbox/seccomp/table.rs"];
 
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 60;
@@ -55,10 +57,7 @@ fn is_test(file: &str) -> bool {
 /// The code of a file without its comments and without its trailing `mod tests { … }`.
 fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
-    text.lines()
-        .map(|l| if l.trim_start().starts_with("//") { "" } else { l })
-        .collect::<Vec<_>>()
-        .join("\n")
+    text.lines().map(|l| if l.trim_start().starts_with("//") { "" } else { l }).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -87,7 +86,8 @@ fn imports_go_one_way() {
 fn rooms_are_known() {
     let mut wrong = Vec::new();
     for (file, _) in sources() {
-        let first = file["src/".len()..].split('/').next().expect("a name").trim_end_matches(".rs").to_owned();
+        let first =
+            file["src/".len()..].split('/').next().expect("a name").trim_end_matches(".rs").to_owned();
         if room(&file).is_none() && !["main", "lib", "spine"].contains(&first.as_str()) {
             wrong.push(file);
         }
@@ -105,7 +105,11 @@ fn files_stay_small() {
             (lines > FILE_LINES).then(|| format!("{file}: {lines} lines"))
         })
         .collect();
-    assert!(wrong.is_empty(), "over {FILE_LINES} lines; find the noun that wants to leave:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "over {FILE_LINES} lines; find the noun that wants to leave:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -124,7 +128,8 @@ fn functions_stay_short() {
                     let head = rest.split("fn ").next().unwrap_or("");
                     let starts = rest.contains("fn ")
                         && head.split_whitespace().all(|w| {
-                            w.starts_with("pub") || ["const", "unsafe", "extern", "\"C\"", "async"].contains(&w)
+                            w.starts_with("pub")
+                                || ["const", "unsafe", "extern", "\"C\"", "async"].contains(&w)
                         });
                     if starts && !rest.ends_with(';') && !rest.ends_with('}') {
                         open = Some((number, indent, rest.to_owned()));

@@ -56,7 +56,10 @@ fn found_and_not_executable_is_told_from_not_found() {
     for name in ["none", "sub", "", "sub/tool", "./tool"] {
         assert_eq!(find(name.as_ref(), &path).unwrap_err(), FindError::NotFound, "{name}");
     }
-    assert_eq!(find("sh".as_ref(), &[PathBuf::from("bin"), PathBuf::new()]).unwrap_err(), FindError::NotFound);
+    assert_eq!(
+        find("sh".as_ref(), &[PathBuf::from("bin"), PathBuf::new()]).unwrap_err(),
+        FindError::NotFound
+    );
     assert!(matches!(open_absolute(&dir.0), Err(FindError::NotExecutable { errno: Errno::EISDIR, .. })));
     assert_eq!(open_absolute("tool".as_ref()).unwrap_err(), FindError::NotFound);
 }

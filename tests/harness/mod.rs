@@ -246,7 +246,12 @@ impl Call<'_> {
     pub fn process(&self) -> Command {
         let mut command = if self.bench.who == As::User && is_root() {
             let mut c = Command::new("setpriv");
-            c.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into(), "--".into()]);
+            c.args([
+                format!("--reuid={NOBODY}"),
+                format!("--regid={NOBODY}"),
+                "--clear-groups".into(),
+                "--".into(),
+            ]);
             c.arg(binary());
             c
         } else {
@@ -325,7 +330,9 @@ fn read_all(from: &mut impl Read) -> Vec<u8> {
 /// Every record of an audit file; each line must parse.
 pub fn read_audit(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("audit line {line:?}: {e}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("audit line {line:?}: {e}")))
+        .collect()
 }
 
 /// What came of a call.
@@ -410,18 +417,32 @@ impl Answer {
     #[track_caller]
     pub fn check_invariants(&self, audit: Option<&Path>) {
         let text = std::str::from_utf8(&self.stdout).expect("stdout is UTF-8");
-        assert!(text.ends_with('\n') && text.matches('\n').count() == 1, "one JSON line on stdout: {text:?}\n{}", self.stderr);
+        assert!(
+            text.ends_with('\n') && text.matches('\n').count() == 1,
+            "one JSON line on stdout: {text:?}\n{}",
+            self.stderr
+        );
         assert!(self.json.is_object(), "stdout is one JSON object: {text:?}");
         schema::check("result", &self.json);
         assert_eq!(self.json["exit_status"], self.exit, "{}", self.show());
-        let own = self.json["exit_code"].as_i64() == Some(i64::from(self.exit)) && matches!(self.status(), "ok" | "nonzero_exit");
+        let own = self.json["exit_code"].as_i64() == Some(i64::from(self.exit))
+            && matches!(self.status(), "ok" | "nonzero_exit");
         let lines: Vec<&str> = self.stderr.lines().collect();
         if own {
             assert_eq!(self.stderr, "", "the child's own status needs no line\n{}", self.show());
         } else {
-            assert!(!lines.is_empty() && lines[0].starts_with("guardexec: "), "a line says why\n{}", self.show());
+            assert!(
+                !lines.is_empty() && lines[0].starts_with("guardexec: "),
+                "a line says why\n{}",
+                self.show()
+            );
         }
-        let printable = |c: char| c == '\n' || (!c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c) && !('\u{2066}'..='\u{2069}').contains(&c));
+        let printable = |c: char| {
+            c == '\n'
+                || (!c.is_control()
+                    && !('\u{202a}'..='\u{202e}').contains(&c)
+                    && !('\u{2066}'..='\u{2069}').contains(&c))
+        };
         assert!(self.stderr.chars().all(printable), "raw control characters on stderr: {:?}", self.stderr);
         for record in &self.audit {
             schema::check("audit", record);
@@ -479,7 +500,8 @@ pub fn assert_gone(marker: &str) {
     if !eventually(Duration::from_millis(500), || alive(marker).is_empty()) {
         let left = alive(marker);
         for pid in &left {
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), nix::sys::signal::Signal::SIGKILL);
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), nix::sys::signal::Signal::SIGKILL);
         }
         panic!("survivors with {marker:?}: {left:?}");
     }

@@ -19,6 +19,7 @@ pub fn check(name: &'static str, value: &Value) {
             let schema: Value = serde_json::from_str(text).expect("the schema is JSON");
             Box::leak(Box::new(jsonschema::validator_for(&schema).expect("the schema compiles")))
         });
-    let wrong: Vec<String> = validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path)).collect();
+    let wrong: Vec<String> =
+        validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path)).collect();
     assert!(wrong.is_empty(), "not a valid {name}:\n{}\n{value:#}", wrong.join("\n"));
 }
