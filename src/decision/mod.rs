@@ -3,6 +3,15 @@
 //! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
 //! instead. Only this room makes a [`Grant`].
 
+mod closed;
+mod decimal;
+mod open;
+mod paths;
+mod spelling;
+#[cfg(test)]
+mod tests;
+mod values;
+
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
