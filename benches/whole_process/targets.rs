@@ -1,0 +1,57 @@
+//! What guardexec has to reach, held against what was measured in the same run.
+
+use crate::measure::Figures;
+
+/// No slower than coreutils `timeout` plus a quarter.
+const TIMEOUT: f64 = 1.25;
+/// bwrap with everything unshared takes this many times as long.
+const BWRAP: f64 = 2.5;
+/// Resident KiB that every run stays below.
+const MEMORY: f64 = 4096.0;
+/// "The pipe's own speed", with room for the noise of a few runs of a second each.
+const PIPE: f64 = 1.15;
+
+const HOST: &str = "guardexec, host";
+
+/// The table, line by line: target, measured, reached or not.
+pub fn table(figures: &Figures) -> String {
+    let ratio =
+        |section: &str, row: &str, base: &str| Some(figures.get(section, row)? / figures.get(section, base)?);
+    let memory = figures.get("memory", HOST);
+    let captured = figures.get("memory", "guardexec, 1 GiB captured");
+    let passed = figures.get("memory", "guardexec, 1 GiB raw");
+    let lines = [
+        line(
+            format!("host: at most {TIMEOUT} x `timeout 5 /bin/true`"),
+            ratio("latency", HOST, "timeout").map(|r| (r <= TIMEOUT, format!("{r:.2} x"))),
+        ),
+        line(
+            format!("bwrap, everything unshared: at least {BWRAP} x as slow as host"),
+            ratio("latency", "bwrap", HOST).map(|r| (r >= BWRAP, format!("{r:.2} x"))),
+        ),
+        line("host: under 4 MiB resident".to_owned(), below(memory)),
+        line("1 GiB captured: under 4 MiB resident".to_owned(), below(captured)),
+        line("1 GiB raw: under 4 MiB resident".to_owned(), below(passed)),
+        line(
+            format!("1 GiB captured: the pipe's own speed (at most {PIPE} x its time)"),
+            ratio("output", "guardexec, captured", "pipe").map(|r| (r <= PIPE, format!("{r:.2} x"))),
+        ),
+        line(
+            format!("1 GiB raw: the pipe's own speed (at most {PIPE} x its time)"),
+            ratio("output", "guardexec, raw", "pipe").map(|r| (r <= PIPE, format!("{r:.2} x"))),
+        ),
+    ];
+    format!("| target | measured | |\n|---|--:|---|\n{}", lines.concat())
+}
+
+fn below(kib: Option<f64>) -> Option<(bool, String)> {
+    kib.map(|k| (k < MEMORY, format!("{:.1} MiB", k / 1024.0)))
+}
+
+fn line(target: String, measured: Option<(bool, String)>) -> String {
+    match measured {
+        Some((true, figure)) => format!("| {target} | {figure} | reached |\n"),
+        Some((false, figure)) => format!("| {target} | {figure} | **not reached** |\n"),
+        None => format!("| {target} | | **not measured** |\n"),
+    }
+}
