@@ -18,3 +18,4 @@ pub mod decision;
 pub mod policy;
 pub mod program;
 pub mod request;
+pub mod sandbox;
