@@ -3,6 +3,7 @@
 //! *Prepared* may allocate, open files and fail with a sentence. *Applied* runs in a child that may share its
 //! parent's memory: raw system calls only, no allocation, and a failure is an errno.
 
+pub mod identity;
 pub mod landlock;
 pub mod loader;
 pub mod raw;

@@ -10,6 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[cfg(test)]
 pub mod attack;
 
+pub mod credentials;
+pub mod mounts;
 pub mod secret;
 
 /// An `errno` value.

@@ -12,7 +12,7 @@ fn rule(path: impl Into<PathBuf>, access: Access) -> PathRule {
 }
 
 fn view(rules: Vec<PathRule>) -> View {
-    View { rules, late: Vec::new(), refuse_tcp: true }
+    View { rules, refuse_tcp: true, ..View::default() }
 }
 
 fn confine(view: &View) {
