@@ -177,3 +177,23 @@ pub fn int80_getpid() -> i32 {
 pub fn give_to_nobody(path: &Path) {
     std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
 }
+
+/// Gives this process a mount namespace of its own, as root directly, else in a user namespace that maps its user
+/// and group to themselves. False where the kernel refuses.
+pub fn own_mounts() -> bool {
+    // SAFETY: numbers only.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if uid == 0 {
+        // SAFETY: numbers only.
+        return unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+    }
+    // A dropped user is not dumpable, and its own /proc files belong to root.
+    // SAFETY: numbers only.
+    let ok = unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0
+            && libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == 0
+    };
+    ok && std::fs::write("/proc/self/setgroups", "deny").is_ok()
+        && std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).is_ok()
+        && std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).is_ok()
+}
