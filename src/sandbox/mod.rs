@@ -7,6 +7,7 @@ pub mod identity;
 pub mod landlock;
 pub mod loader;
 pub mod mount;
+pub mod probe;
 pub mod raw;
 pub mod seccomp;
 pub mod view;

@@ -12,6 +12,7 @@ pub mod attack;
 
 pub mod credentials;
 pub mod mounts;
+pub mod process;
 pub mod secret;
 
 /// An `errno` value.

@@ -197,3 +197,16 @@ pub fn own_mounts() -> bool {
         && std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).is_ok()
         && std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).is_ok()
 }
+
+/// Makes one system call fail with `errno` (0: seem to succeed and do nothing) from now on: a worse host.
+pub fn refuse_call(number: i64, errno: Errno) {
+    let insn = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let program = [
+        insn(0x20, 0, 0, 0),
+        insn(0x15, 0, 1, number as u32),
+        insn(0x06, 0, 0, 0x0005_0000 | errno as u32),
+        insn(0x06, 0, 0, 0x7fff_0000),
+    ];
+    super::no_new_privs().unwrap();
+    super::seccomp_install(&program, false).unwrap();
+}
