@@ -10,4 +10,6 @@ pub mod mount;
 pub mod probe;
 pub mod raw;
 pub mod seccomp;
+#[cfg(test)]
+mod together;
 pub mod view;

@@ -25,7 +25,8 @@ fn the_probes_leave_nothing_behind() {
 /// Each probe says no, with the errno and a remedy, where its system call is refused.
 #[test]
 fn a_refused_call_is_found_out() {
-    let cases: [(i64, Errno, fn() -> Probe); 6] = [
+    type Case = (i64, Errno, fn() -> Probe);
+    let cases: [Case; 6] = [
         (444, libc::ENOSYS, landlock),
         (444, libc::EOPNOTSUPP, landlock),
         (libc::SYS_unshare, libc::EPERM, mount_namespace),
