@@ -165,13 +165,15 @@ pub fn assemble(
 ) -> Box<[sock_filter]> {
     verdicts.sort_unstable_by_key(|(number, _)| *number);
     let ranges = ranges(&verdicts, first_unknown);
-    let mut program = Vec::with_capacity(640);
-    program.push(insn(LOAD, 0, 0, ARCH));
-    program.push(insn(IF_EQUAL, 1, 0, audit_arch));
-    program.push(insn(RETURN, 0, 0, KILL_PROCESS));
-    program.push(insn(LOAD, 0, 0, NR));
-    tree(&ranges, &mut program);
-    program.into_boxed_slice()
+    let mut builder = Backwards { program: Vec::with_capacity(512), returns: Vec::with_capacity(8) };
+    let root = builder.tree(&ranges);
+    builder.reach(root, 0);
+    builder.program.push(insn(LOAD, 0, 0, NR));
+    builder.program.push(insn(RETURN, 0, 0, KILL_PROCESS));
+    builder.program.push(insn(IF_EQUAL, 1, 0, audit_arch));
+    builder.program.push(insn(LOAD, 0, 0, ARCH));
+    builder.program.reverse();
+    builder.program.into_boxed_slice()
 }
 
 /// From this number up to the next range's first one.
@@ -215,32 +217,71 @@ fn same(a: Leaf<'_>, b: Leaf<'_>) -> bool {
     matches!((a, b), (Leaf::Return(a), Leaf::Return(b)) if a == b)
 }
 
-/// Emits a balanced tree: a comparison, the left half, the right half.
-fn tree(ranges: &[Range<'_>], program: &mut Vec<sock_filter>) {
-    let [only] = ranges else {
-        let middle = ranges.len() / 2;
-        let (left, right) = ranges.split_at(middle);
-        let at = program.len();
-        // Conditional jumps reach 255 instructions; the unconditional one after it reaches any.
-        program.push(insn(IF_AT_LEAST, 0, 1, right[0].first));
-        program.push(insn(GOTO, 0, 0, 0));
-        let start = program.len();
-        tree(left, program);
-        let distance = program.len() - start;
-        if let Ok(short) = u8::try_from(distance) {
-            program.remove(at + 1);
-            program[at] = insn(IF_AT_LEAST, short, 0, right[0].first);
-        } else {
-            program[at + 1].k = u32::try_from(distance).expect("a program is shorter than 4096");
+/// Where a comparison leads.
+#[derive(Clone, Copy)]
+enum Target {
+    Return(u32),
+    /// An instruction, counted from the end of the program.
+    At(usize),
+}
+
+/// Emits the program from its end: jumps go forward only, so what they lead to is there already, and one return serves
+/// many of them. The kernel's work at installation grows with the number of instructions.
+struct Backwards {
+    program: Vec<sock_filter>,
+    /// The latest place of each return value.
+    returns: Vec<(u32, usize)>,
+}
+
+/// Conditional jumps reach 255 instructions; some are left for what is put in between.
+const REACH: usize = 250;
+
+impl Backwards {
+    /// A balanced search tree: half the ranges on either side of each comparison.
+    fn tree(&mut self, ranges: &[Range<'_>]) -> Target {
+        if let [only] = ranges {
+            return match only.verdict {
+                Leaf::Return(value) => Target::Return(value),
+                Leaf::Checks(checks) => {
+                    self.program.push(insn(RETURN, 0, 0, ALLOW));
+                    self.program.extend(checks.0.iter().rev());
+                    Target::At(self.program.len() - 1)
+                }
+            };
         }
-        tree(right, program);
-        return;
-    };
-    match only.verdict {
-        Leaf::Return(value) => program.push(insn(RETURN, 0, 0, value)),
-        Leaf::Checks(checks) => {
-            program.extend_from_slice(&checks.0);
-            program.push(insn(RETURN, 0, 0, ALLOW));
+        let (left, right) = ranges.split_at(ranges.len() / 2);
+        let above = self.tree(right);
+        let below = self.tree(left);
+        let above = self.reach(above, 2);
+        let below = self.reach(below, 1);
+        let at = self.program.len();
+        let distance = |to: usize| u8::try_from(at - to - 1).expect("within reach");
+        self.program.push(insn(IF_AT_LEAST, distance(above), distance(below), right[0].first));
+        Target::At(at)
+    }
+
+    /// An instruction that leads to `target` and can be jumped to after `more` further ones; with `more` 0, the very
+    /// next one before it.
+    fn reach(&mut self, target: Target, more: usize) -> usize {
+        let near = |at: usize, len: usize| if more == 0 { at + 1 == len } else { len - at + more <= REACH };
+        let len = self.program.len();
+        match target {
+            Target::At(at) if near(at, len) => at,
+            Target::At(at) => {
+                let distance = u32::try_from(len - at - 1).expect("a program is shorter than 4096");
+                self.program.push(insn(GOTO, 0, 0, distance));
+                len
+            }
+            Target::Return(value) => {
+                let known = self.returns.iter_mut().find(|(v, _)| *v == value);
+                match known {
+                    Some((_, at)) if near(*at, len) => return *at,
+                    Some((_, at)) => *at = len,
+                    None => self.returns.push((value, len)),
+                }
+                self.program.push(insn(RETURN, 0, 0, value));
+                len
+            }
         }
     }
 }

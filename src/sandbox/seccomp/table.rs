@@ -54,6 +54,10 @@ pub const REFUSED_HERE: &[c_long] = &[
     libc::SYS_modify_ldt,
     libc::SYS_uselib,
     libc::SYS__sysctl,
+    // Gone since Linux 2.6; with them the neighbours are one range.
+    174, // create_module
+    177, // get_kernel_syms
+    178, // query_module
 ];
 /// The same, where the architecture has them.
 #[cfg(target_arch = "aarch64")]
