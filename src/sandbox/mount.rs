@@ -22,6 +22,7 @@ use super::view::{Access, View};
 use crate::policy::model::Filesystem;
 
 pub mod keep;
+mod root;
 
 /// Where a private tmp can be; the first that the run does not need from the host is `TMPDIR`, the others show the same.
 const TMP_DIRS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -119,6 +120,12 @@ enum Step {
         path: CString,
         dir: bool,
     },
+    Link {
+        to: CString,
+        path: CString,
+    },
+    /// The directory, a mount point, becomes the root.
+    Enter(CString),
     Proc,
 }
 
@@ -147,6 +154,8 @@ impl Prepared {
             Some(Step::Over { path, .. }) => format!("keep '{}'", text(path)),
             Some(Step::Show { at, .. }) => format!("mount over '{}'", text(at)),
             Some(Step::Remove { path, .. }) => format!("remove '{}'", text(path)),
+            Some(Step::Link { path, .. }) => format!("make the link '{}'", text(path)),
+            Some(Step::Enter(path)) => format!("make '{}' the root", text(path)),
             Some(Step::Proc) => "mount /proc".to_owned(),
         }
     }
@@ -162,6 +171,10 @@ impl Prepared {
         let mut plan = Plan { steps: vec![Step::Private], slots: 0 };
         let trees = plan.hold(spec, &dirs)?;
         plan.steps.push(Step::ReadOnly);
+        let points = root::missing(spec.map)?;
+        if !points.is_empty() {
+            plan.steps.extend(root::steps(&tmp, &points)?);
+        }
         plan.tmp(spec, &dirs)?;
         plan.attach(&trees, &dirs)?;
         plan.keep(spec)?;
@@ -245,9 +258,6 @@ impl Plan {
             self.hold_one(&mut trees, path, path, !writable)?;
         }
         for (seen, from) in spec.map {
-            if !seen.exists() {
-                return Err(Error::MapTarget(seen.clone()));
-            }
             self.hold_one(&mut trees, from, seen, true)?;
         }
         Ok(trees)
@@ -364,6 +374,8 @@ fn one(step: &Step, held: &mut [Option<OwnedFd>; MAX_TREES]) -> Result<(), Errno
         Step::Over { path, read_only } => show(path, path, *read_only),
         Step::Show { from, at, read_only } => show(from, at, *read_only),
         Step::Remove { path, dir } => raw::remove(path, *dir),
+        Step::Link { to, path } => raw::make_link(to, path),
+        Step::Enter(path) => raw::enter_root(path),
         Step::Proc => raw::mount_new(c"proc", c"/proc", libc::MS_RDONLY | libc::MS_NOEXEC, c""),
     }
 }

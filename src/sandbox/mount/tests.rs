@@ -204,7 +204,21 @@ fn a_read_only_map_shows_another_directory() {
         assert_eq!(fs::read("/srv/data").unwrap(), b"data");
         assert!(fs::write("/srv/data", "x").is_err());
     });
-    ground.lists.map = vec![("/nonexistent".into(), extract.0.clone())];
+    // A mount point that does not exist is made in a root of the run's own, never on the host.
+    ground.lists.map = vec![("/guardexec-data/deep".into(), extract.0.clone())];
+    ground.inside(None, || {
+        assert_eq!(fs::read("/guardexec-data/deep/data").unwrap(), b"data");
+        assert!(fs::write("/guardexec-data/deep/data", "x").is_err());
+        assert!(fs::write("/guardexec-data/new", "x").is_err() && fs::create_dir("/new").is_err());
+        assert_eq!(fs::read(ground.cwd.0.join("file")).unwrap(), b"host");
+        assert_eq!(errno(fs::write(ground.cwd.0.join("file"), "x")), libc::EROFS);
+        fs::write("/tmp/mine", "x").unwrap();
+        assert!(Path::new("/bin/sh").exists() && Path::new("/proc/self/status").exists());
+        let all = fs::read_dir("/").unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+        assert!(all.contains(&"guardexec-data".into()) && all.contains(&"usr".into()), "{all:?}");
+    });
+    assert!(!Path::new("/guardexec-data").exists());
+    ground.lists.map = vec![("/usr/nonexistent".into(), extract.0.clone())];
     let view = View::default();
     let spec = Spec {
         view: &view,
@@ -214,7 +228,7 @@ fn a_read_only_map_shows_another_directory() {
         map: &ground.lists.map,
         own_proc: false,
     };
-    assert_eq!(Prepared::new(&spec).unwrap_err(), Error::MapTarget("/nonexistent".into()));
+    assert_eq!(Prepared::new(&spec).unwrap_err(), Error::MapTarget("/usr/nonexistent".into()));
 }
 
 #[test]

@@ -157,3 +157,29 @@ pub fn set_umask(mask: u32) -> u32 {
     // SAFETY: a number; it cannot fail.
     unsafe { libc::umask(mask) }
 }
+
+/// Makes a symbolic link.
+///
+/// # Errors
+/// The errno of symlinkat(2).
+pub fn make_link(to: &CStr, path: &CStr) -> Result<(), Errno> {
+    // SAFETY: C strings.
+    check(unsafe { libc::syscall(libc::SYS_symlinkat, to.as_ptr(), libc::AT_FDCWD, path.as_ptr()) })?;
+    Ok(())
+}
+
+/// Makes a mount point the root of this mount namespace, takes the old root off, and ends in `/`.
+///
+/// # Errors
+/// The errno of chdir(2), pivot_root(2) or umount2(2): `EINVAL` where the old root is no mount point (chroot).
+pub fn enter_root(path: &CStr) -> Result<(), Errno> {
+    let here = c".".as_ptr();
+    // SAFETY: C strings; pivot_root(".", ".") stacks the old root on the new one (pivot_root(2), notes).
+    unsafe {
+        check(libc::syscall(libc::SYS_chdir, path.as_ptr()))?;
+        check(libc::syscall(libc::SYS_pivot_root, here, here))?;
+        check(libc::syscall(libc::SYS_umount2, here, libc::MNT_DETACH))?;
+        check(libc::syscall(libc::SYS_chdir, c"/".as_ptr()))?;
+    }
+    Ok(())
+}
