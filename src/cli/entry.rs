@@ -88,7 +88,7 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
 /// What judging may know of the caller and the machine.
 fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
     let env = environment::clean_environment(raw);
-    let variable = |name: &str| {
+    let variable = |name: &str| -> Option<OsString> {
         env.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| OsString::from_vec(v.clone())).filter(|v| !v.is_empty())
     };
     let uid = nix::unistd::getuid();

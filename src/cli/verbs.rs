@@ -77,7 +77,7 @@ fn check_one(files: &[PathBuf], around: &Surroundings) -> Result<Vec<serde_json:
     for policy in &policies {
         policy.compile_all()?;
         crate::spine::hold_examples(policy, None)?;
-        findings.extend(lint::lint(policy).iter().map(|f| finding(f.code, f.at.as_ref(), &f.message, f.hint.as_deref())));
+        findings.extend(lint::lint(policy).iter().map(|f| finding(f.code, Some(&f.at), &f.message, f.hint.as_deref())));
     }
     Ok(findings)
 }

@@ -27,10 +27,21 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod doctor;
 pub mod enforced;
 mod error;
+pub mod identity;
+pub mod landlock;
+pub mod loader;
+pub mod mount;
 pub mod namespace;
+pub mod probe;
+pub mod raw;
 pub mod rlimit;
+pub mod seccomp;
+#[cfg(test)]
+mod together;
+pub mod view;
 
 use std::ffi::CString;
 use std::fmt;
