@@ -208,3 +208,33 @@ fn run_against_spawn() {
         }
     }
 }
+
+#[test]
+fn our_own_input_is_relayed_to_its_end_and_a_silent_one_holds_nothing_up() {
+    for s in settings() {
+        let (read, write) = fd::pipe().unwrap();
+        let relay = |script: &'static str| {
+            Engine::start(
+                s,
+                || {
+                    nix::unistd::dup2_stdin(&read).unwrap();
+                    Confinement { input: Input::Relay, ..shell(s, script, |_| {}) }
+                },
+                Sinks::keep,
+            )
+        };
+        // Our end stays open: only the child's own end can end this one.
+        let r = relay("head -c 3; test -t 0 || test -p /dev/stdin && echo pipe");
+        std::fs::File::from(write.try_clone().unwrap()).write_all(b"abcdef").unwrap();
+        let r = r.end();
+        assert_eq!((&r["stdout"], &r["value"]), (&json!("abcpipe\n"), &json!(0)), "{s:?} {r}");
+        let (read, write) = fd::pipe().unwrap();
+        let text = vec![b'x'; 50_000];
+        std::fs::File::from(write).write_all(&text).unwrap();
+        let r = engine(s, || {
+            nix::unistd::dup2_stdin(&read).unwrap();
+            Confinement { input: Input::Relay, ..shell(s, "wc -c", |_| {}) }
+        });
+        assert_eq!(r["stdout"].as_str().map(str::trim), Some("50000"), "{s:?} {r}");
+    }
+}
