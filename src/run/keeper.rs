@@ -93,7 +93,9 @@ impl Keeper {
             None => {
                 // Not KILL: the keeper has to sweep first, when it sees the socket's end. A stopped one wakes up.
                 let _ = process::set_parent_death_signal(libc::SIGCONT);
-                if let Err(error) = process::set_subreaper(true) {
+                // Without this file (CONFIG_PROC_CHILDREN) the tree could not be walked, so nothing runs.
+                let walkable = std::fs::metadata("/proc/thread-self/children").map(drop);
+                if let Err(error) = walkable.and_then(|()| process::set_subreaper(true)) {
                     fail(Step::Keeper, errno_of(&error));
                 }
                 (Held::Groups, Listing::Descendants)

@@ -274,3 +274,19 @@ pub(crate) fn become_user_for_test(id: u32) {
     }
     let _ = set_dumpable(true);
 }
+
+/// For tests: moves into a user namespace in which no further one can be made.
+#[cfg(test)]
+pub(crate) fn forbid_namespaces_for_test() {
+    let (uid, gid) = ids();
+    // SAFETY: takes a number only, in a process with one thread.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0);
+    for (file, text) in [
+        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
+        ("/proc/sys/user/max_user_namespaces", "0".to_owned()),
+    ] {
+        std::fs::write(file, text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    }
+}

@@ -83,3 +83,71 @@ fn a_file_that_grows_too_big_ends_its_writer() {
         assert_eq!(size.unwrap(), 1 << 20);
     }
 }
+
+#[test]
+fn node_with_webassembly_runs_under_a_gibibyte() {
+    let found = ["/usr/bin/node", "/usr/local/bin/node"].into_iter().find(|p| Path::new(p).exists());
+    let Some(node) = found else {
+        eprintln!("SKIPPED: no node on this machine");
+        return;
+    };
+    let script = "new WebAssembly.Memory({initial:10,maximum:100}); console.log('ok')";
+    for s in settings() {
+        let r = engine(s, || confinement(node, &["-e", script], s.tree));
+        assert_eq!((&r["stdout"], &r["value"]), (&json!("ok\n"), &json!(0)), "{s:?} {r}");
+    }
+}
+
+#[test]
+fn memory_shared_by_many_processes_is_counted_once() {
+    // Each shell has the 12 MB of its parent, which are there once.
+    let share = "a=$(head -c 12000000 /dev/zero | tr '\\0' x); i=0; \
+                 while [ $i -lt 12 ]; do (sleep 0.4; :) & i=$((i+1)); done; wait; echo done";
+    for s in settings() {
+        let r = sh(s, share, |limits| limits.memory = Bound::At(96 << 20));
+        assert_eq!((&r["stdout"], &r["limit"]), (&json!("done\n"), &Value::Null), "{s:?} {r}");
+    }
+}
+
+#[test]
+fn processors_are_restricted() {
+    for s in settings() {
+        let r = sh(s, "nproc", |limits| limits.cpus = Bound::At(1));
+        assert_eq!(r["stdout"], "1\n", "{s:?} {r}");
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_watched_and_killed_all_the_same() {
+    let python = "/usr/bin/python3";
+    if !Path::new(python).exists() {
+        eprintln!("SKIPPED: no {python} on this machine");
+        return;
+    }
+    // The first thread ends; another one goes on. /proc/PID then looks like a zombie without memory.
+    let program = |body: &str| {
+        format!(
+            "import ctypes, threading, time\n\
+             def go():\n time.sleep(0.1)\n {body}\n\
+             threading.Thread(target=go).start()\nctypes.CDLL(None).pthread_exit(None)\n"
+        )
+    };
+    for s in settings() {
+        let m = marker();
+        let text = program(&format!("import subprocess; subprocess.call(['sleep', '{m}'])"));
+        let r = engine(s, || {
+            let mut c = confinement(python, &["-c", &text], s.tree);
+            wall(700)(&mut c.limits);
+            c
+        });
+        assert_gone(&m, Duration::ZERO);
+        assert_eq!((&r["limit"], &r["unreaped"]), (&json!("wall_time"), &json!(false)), "{s:?} {r}");
+        let text = program("x = bytearray(400 << 20); time.sleep(5)");
+        let r = engine(s, || {
+            let mut c = confinement(python, &["-c", &text], s.tree);
+            c.limits.memory = Bound::At(200 << 20);
+            c
+        });
+        assert_eq!(r["limit"], "memory", "{s:?} {r}");
+    }
+}

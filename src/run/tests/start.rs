@@ -135,3 +135,106 @@ fn a_process_with_more_threads_is_refused() {
     let c = confinement("/bin/true", &[], TreeKind::Auto);
     assert!(matches!(run(c, &mut Sinks::keep()), Err(RunError::Threads(n)) if n > 1));
 }
+
+#[test]
+fn without_namespaces_groups_stand_in_and_say_so_or_nothing_runs() {
+    let run = |tree| {
+        let (read, write) = fd::pipe().unwrap();
+        let pid = process::fork_for_test(|| {
+            if process::ids().0 == 0 {
+                process::become_user_for_test(NOBODY);
+            }
+            process::forbid_namespaces_for_test();
+            let c = confinement("/bin/echo", &["ran"], tree);
+            let answer = as_json(run(c, &mut Sinks::keep())).to_string();
+            std::fs::File::from(write.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
+            0
+        });
+        drop(write);
+        Engine { pid, answer: read.into() }.end()
+    };
+    let r = run(TreeKind::Auto);
+    assert_eq!((&r["tree"], &r["stdout"]), (&json!("process_groups"), &json!("ran\n")), "{r}");
+    assert!(r["warnings"][0].as_str().unwrap().starts_with("no PID namespace (could not make"), "{r}");
+    let r = run(TreeKind::Namespace);
+    assert!(r["error"].as_str().unwrap().starts_with("could not make the process that holds"), "{r}");
+}
+
+#[test]
+fn a_step_that_was_added_runs_at_its_place_and_fails_by_its_name() {
+    use crate::sandbox::{Prepared, Stage, Step};
+    for s in settings() {
+        let r = engine(s, || {
+            let mut c = confinement("/bin/echo", &["ran"], s.tree);
+            let step = |step, stage, result: Result<(), i32>| Prepared {
+                step,
+                stage,
+                descriptors: Vec::new(),
+                apply: Box::new(move || result),
+            };
+            c.add(step(Step::Seccomp, Stage::Filter, Err(libc::ENOSYS)));
+            c.add(step(Step::Landlock, Stage::Confine, Ok(())));
+            c
+        });
+        assert_eq!((&r["how"], &r["value"]), (&json!("not_started"), &json!(libc::ENOSYS)), "{s:?} {r}");
+        assert!(r["step"].as_str().unwrap().contains("seccomp") && r["stdout"] == "", "{s:?} {r}");
+    }
+}
+
+/// Not a test but a measurement: `cargo test --lib run_against_spawn -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn run_against_spawn() {
+    for s in settings() {
+        let pid = process::fork_for_test(|| {
+            become_user(s.user);
+            let (mut ours, mut plain) = (Vec::new(), Vec::new());
+            for _ in 0..300 {
+                let c = confinement("/bin/true", &[], s.tree);
+                let began = Instant::now();
+                run(c, &mut Sinks::keep()).unwrap();
+                ours.push(began.elapsed());
+                let began = Instant::now();
+                std::process::Command::new("/bin/true").output().unwrap();
+                plain.push(began.elapsed());
+            }
+            ours.sort();
+            plain.sort();
+            eprintln!("{s:?}: run {:?}, spawn with pipes {:?} (medians)", ours[150], plain[150]);
+            0
+        });
+        while process::try_wait(pid) == Waited::NoneDead {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn our_own_input_is_relayed_to_its_end_and_a_silent_one_holds_nothing_up() {
+    for s in settings() {
+        let (read, write) = fd::pipe().unwrap();
+        let relay = |script: &'static str| {
+            Engine::start(
+                s,
+                || {
+                    nix::unistd::dup2_stdin(&read).unwrap();
+                    Confinement { input: Input::Relay, ..shell(s, script, |_| {}) }
+                },
+                Sinks::keep,
+            )
+        };
+        // Our end stays open: only the child's own end can end this one.
+        let r = relay("head -c 3; test -t 0 || test -p /dev/stdin && echo pipe");
+        std::fs::File::from(write.try_clone().unwrap()).write_all(b"abcdef").unwrap();
+        let r = r.end();
+        assert_eq!((&r["stdout"], &r["value"]), (&json!("abcpipe\n"), &json!(0)), "{s:?} {r}");
+        let (read, write) = fd::pipe().unwrap();
+        let text = vec![b'x'; 50_000];
+        std::fs::File::from(write).write_all(&text).unwrap();
+        let r = engine(s, || {
+            nix::unistd::dup2_stdin(&read).unwrap();
+            Confinement { input: Input::Relay, ..shell(s, "wc -c", |_| {}) }
+        });
+        assert_eq!(r["stdout"].as_str().map(str::trim), Some("50000"), "{s:?} {r}");
+    }
+}
