@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub use explain::{Explained, explain};
 
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
-use crate::policy::error::PolicyError;
+use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
 use crate::policy::stack::{Search, Stack};
@@ -20,8 +20,8 @@ use crate::report::status::Status;
 use crate::report::trail::{self, Trail};
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
-use crate::run::{self, How, Sinks};
-use crate::sandbox::{Confinement, Enforced};
+use crate::run::{self, RunError, Sinks};
+use crate::sandbox::Confinement;
 
 /// One call: a request and the policies that the caller names.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
         return Ok(trail::unrecorded(doc, &error));
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, call.pass_through, doc);
+    carry_out(grant, &policies, call.pass_through, doc);
     if let Err(error) = trail.ended(doc) {
         trail::unrecorded(doc, &error);
     }
@@ -132,7 +132,11 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
     let split = |line: &str, syntax: Syntax| words::split(line.as_bytes(), syntax).map_err(|e| e.to_string());
     match decision::examples::run_examples(policy, only, &split).into_iter().next() {
         None => Ok(()),
-        Some(failure) => Err(policy.error_at(&failure.at, failure.message)),
+        Some(failure) => {
+            let invalid = |spot: Spot| spot.error(ErrorKind::Invalid, failure.message.clone());
+            let general = || PolicyError::general(ErrorKind::Invalid, failure.message.clone());
+            Err(policy.spot(&failure.at).map_or_else(general, invalid))
+        }
     }
 }
 
@@ -185,26 +189,33 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut ResultDoc) {
     let limits = grant.limits.clone();
-    let confinement = match Confinement::prepare(grant) {
-        Ok(confinement) => confinement,
-        Err(error) => {
-            doc.stage = Some(Stage::Sandbox.as_str());
-            return doc.failed(error.kind(), &error.to_string(), error.hint());
-        }
-    };
-    let wanted = Enforced::planned(&confinement);
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let ended = sinks.map_err(run::RunError::from).and_then(|mut sinks| run::run(confinement, &mut sinks));
+    let confined = Confinement::prepare(grant, guarded(policies)).map_err(RunError::from);
+    let ended = match (confined, sinks) {
+        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
+        (Err(error), _) => Err(error),
+        (_, Err(error)) => Err(error.into()),
+    };
     match ended {
-        Ok(ended) => {
-            let enforced = wanted.really(ended.tree.as_str());
-            doc.ran(&ended, &limits, &enforced);
-            if let How::NotStarted { step, errno } = ended.how {
-                report_not_started(doc, step, errno);
-            }
+        Ok(ended) => doc.ran(&ended, &limits),
+        Err(RunError::Prepare(error)) => {
+            doc.stage = Some(Stage::Sandbox.as_str());
+            doc.failed(error.kind(), &error.to_string(), error.hint());
         }
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+}
+
+/// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
+fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
+    let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
+    let audits = policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| a.file.canonicalize().ok());
+    let with_lock = audits.flat_map(|file| {
+        let mut lock = file.clone().into_os_string();
+        lock.push(".lock");
+        [file, PathBuf::from(lock)]
+    });
+    sources.chain(with_lock).collect()
 }

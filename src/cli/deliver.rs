@@ -37,14 +37,18 @@ impl Copies {
                 .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
                 .open(path)
                 .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
-            fd::set_nonblocking(file.as_fd(), false).map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
+            fd::set_nonblocking(file.as_fd(), false)
+                .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
             files.push(file);
         }
         if let Some(number) = options.result_fd {
             if number == 0 || (number == 1 && options.format == Format::Json) {
-                return Err(format!("--result-fd {number}: standard output already carries the JSON result, and input is no output"));
+                return Err(format!(
+                    "--result-fd {number}: standard output already carries the JSON result, and input is no output"
+                ));
             }
-            let copy = fd::duplicate(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
+            let copy =
+                fd::duplicate(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
             files.push(File::from(copy));
         }
         Ok(Copies { files })

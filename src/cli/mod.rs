@@ -12,9 +12,9 @@ pub mod args;
 mod deliver;
 mod entry;
 pub mod meant;
-mod verbs;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
 pub use entry::main;
 

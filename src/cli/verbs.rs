@@ -8,10 +8,10 @@ use serde_json::json;
 use super::args::{CheckArgs, DoctorArgs, ExplainArgs, SchemaArgs, SchemaName, VerifyArgs};
 use super::deliver::{put, say};
 use super::meant;
-use crate::policy::model::Place;
 use crate::policy::error::PolicyError;
 use crate::policy::lint;
 use crate::policy::load::load;
+use crate::policy::model::Place;
 use crate::policy::stack::Stack;
 use crate::report::audit::verify;
 use crate::report::{json as safe_json, schema};
@@ -48,7 +48,13 @@ pub fn check(args: &CheckArgs, around: &Surroundings) -> u8 {
             (Some(file), Some(line)) => format!("{file}:{line}: "),
             _ => String::new(),
         };
-        put(format!("{}{} [{}]{hint}\n", place, found["message"].as_str().unwrap_or_default(), found["code"].as_str().unwrap_or_default()).as_bytes());
+        put(format!(
+            "{}{} [{}]{hint}\n",
+            place,
+            found["message"].as_str().unwrap_or_default(),
+            found["code"].as_str().unwrap_or_default()
+        )
+        .as_bytes());
     }
     match (unusable, warnings.len()) {
         (true, _) => UNUSABLE,
@@ -77,7 +83,9 @@ fn check_one(files: &[PathBuf], around: &Surroundings) -> Result<Vec<serde_json:
     for policy in &policies {
         policy.compile_all()?;
         crate::spine::hold_examples(policy, None)?;
-        findings.extend(lint::lint(policy).iter().map(|f| finding(f.code, Some(&f.at), &f.message, f.hint.as_deref())));
+        findings.extend(
+            lint::lint(policy).iter().map(|f| finding(f.code, Some(&f.at), &f.message, f.hint.as_deref())),
+        );
     }
     Ok(findings)
 }

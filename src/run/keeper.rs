@@ -16,6 +16,7 @@ use super::tree::{self, Held};
 use super::watch::{Listing, Watch};
 use crate::policy::model::EffectiveLimits;
 use crate::sandbox::Step;
+use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
 use crate::sys::process::{self, Pid, Usage, Waited};
 use crate::sys::signal::{SignalSet, keeper_signals};
@@ -30,6 +31,8 @@ pub struct Task<'a> {
     pub control: OwnedFd,
     /// The namespace it was cloned into, if any.
     pub namespace: Option<&'a Namespace>,
+    /// What is to be done in the new namespaces before the child is made.
+    pub ground: Option<&'a GroundWork>,
     /// What the child is to do.
     pub plan: Plan<'a>,
     /// The limits to watch.
@@ -68,6 +71,7 @@ impl Keeper {
     fn start(mut task: Task<'_>) -> Keeper {
         let mut keep: Vec<RawFd> = task.plan.descriptors();
         keep.push(task.control.as_raw_fd());
+        keep.extend(task.ground.and_then(GroundWork::descriptor));
         fd::close_all_but(&mut keep);
         let fail = |step: Step, errno: i32| -> ! {
             let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
@@ -81,7 +85,7 @@ impl Keeper {
         let (held, listing) = match task.namespace {
             Some(namespace) => {
                 let _ = process::set_parent_death_signal(libc::SIGKILL);
-                match namespace.enter() {
+                match namespace.enter(task.ground) {
                     Ok(Proc::Fresh) => (Held::Namespace, Listing::WholeProc),
                     Ok(Proc::Old(errno)) => {
                         let _ = message::send(task.control.as_fd(), &Report::OldProc(errno));

@@ -31,6 +31,15 @@ impl Enforced {
         self.on.sort_by_key(|(l, _)| *l);
     }
 
+    /// Records that a layer is not on after all.
+    pub fn unset(&mut self, layer: Layer) {
+        self.on.retain(|(l, _)| *l != layer);
+        if self.profile != Profile::Host && !self.missing.contains(&layer) {
+            self.missing.push(layer);
+            self.missing.sort();
+        }
+    }
+
     /// Whether a layer is on.
     pub fn has(&self, layer: Layer) -> bool {
         self.on.iter().any(|(l, _)| *l == layer)

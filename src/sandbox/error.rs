@@ -26,6 +26,8 @@ pub enum PrepareError {
         /// What to do about it.
         remedy: String,
     },
+    /// The policy asks for something impossible here: a path, a user.
+    Policy(String),
     /// A descriptor, an allocation or a path.
     System(io::Error),
 }
@@ -36,6 +38,7 @@ impl PrepareError {
         match self {
             PrepareError::Stdin { .. } => "stdin",
             PrepareError::Required { .. } => "sandbox_unavailable",
+            PrepareError::Policy(_) => "sandbox_policy",
             PrepareError::System(_) => "system",
         }
     }
@@ -47,7 +50,7 @@ impl PrepareError {
                 Some("--stdin takes a readable regular file, pipe or device, or - to relay")
             }
             PrepareError::Required { remedy, .. } => Some(remedy),
-            PrepareError::System(_) => None,
+            PrepareError::Policy(_) | PrepareError::System(_) => None,
         }
     }
 }
@@ -66,6 +69,7 @@ impl fmt::Display for PrepareError {
                 let names: Vec<&str> = layers.iter().map(|l| l.as_str()).collect();
                 write!(f, "the policy requires {}, which cannot be had here: {why}", names.join(", "))
             }
+            PrepareError::Policy(message) => f.write_str(message),
             PrepareError::System(error) => write!(f, "cannot prepare the run: {error}"),
         }
     }

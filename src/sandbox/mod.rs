@@ -32,6 +32,7 @@ pub mod enforced;
 mod error;
 pub mod identity;
 pub mod landlock;
+pub mod layers;
 pub mod loader;
 pub mod mount;
 pub mod namespace;
@@ -48,6 +49,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 pub use enforced::Enforced;
 pub use error::PrepareError;
@@ -256,21 +258,24 @@ pub struct Confinement {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) kind: ProgramKind,
-    pub(crate) cwd: OwnedFd,
+    pub(crate) program_path: PathBuf,
+    pub(crate) cwd: PathBuf,
+    pub(crate) cwd_fd: OwnedFd,
     pub(crate) input: Input,
     pub(crate) limits: EffectiveLimits,
     pub(crate) tree: TreeKind,
-    pub(crate) steps: Vec<Prepared>,
     /// What the policy wanted of the layers; each layer's file reads its part.
     pub(crate) wanted: Wanted,
+    /// Files that the policy leads to, which no run may change.
+    pub(crate) guarded: Vec<PathBuf>,
 }
 
 impl Confinement {
-    /// Turns a grant into what the kernel is told.
+    /// Turns a grant into what the kernel is told. `guarded`: files that the policy leads to.
     ///
     /// # Errors
     /// Standard input cannot be opened, a layer that the policy requires cannot be had, or a descriptor is missing.
-    pub fn prepare(grant: Grant) -> Result<Confinement, PrepareError> {
+    pub fn prepare(grant: Grant, guarded: Vec<PathBuf>) -> Result<Confinement, PrepareError> {
         let input = Input::open(grant.stdin)?;
         let Program { path, device, inode, kind, file, .. } = grant.program;
         Ok(Confinement {
@@ -281,18 +286,15 @@ impl Confinement {
             device,
             inode,
             kind,
-            cwd: fd::above_stdio(grant.cwd_fd)?,
+            program_path: path,
+            cwd: grant.cwd,
+            cwd_fd: fd::above_stdio(grant.cwd_fd)?,
             input,
             limits: grant.limits,
             tree: grant.wanted.processes,
-            steps: Vec::new(),
             wanted: grant.wanted,
+            guarded,
         })
-    }
-
-    /// Adds a prepared mechanism. Within a stage they are applied in the order of adding.
-    pub fn add(&mut self, step: Prepared) {
-        self.steps.push(step);
     }
 }
 

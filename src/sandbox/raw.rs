@@ -141,6 +141,15 @@ pub fn is_dir(mode: u32) -> bool {
     mode & libc::S_IFMT == libc::S_IFDIR
 }
 
+/// Enters a directory by its path.
+///
+/// # Errors
+/// The errno of chdir(2).
+pub fn change_directory(path: &CStr) -> Result<(), Errno> {
+    // SAFETY: the path is NUL-terminated and lives through the call.
+    check(unsafe { libc::syscall(libc::SYS_chdir, path.as_ptr()) }).map(|_| ())
+}
+
 /// Gives up for ever that an exec can raise privileges (prctl(2), `PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors

@@ -80,6 +80,19 @@ pub fn appeared(kept: &Kept) -> Vec<PathBuf> {
 }
 
 impl Kept {
+    /// Keeps files of the guard's own that lie in writable trees: each stays as it is, and no directory above it can
+    /// be renamed away and planted again.
+    pub fn hold_in_place(&mut self, files: &[PathBuf], writable: &[PathBuf]) {
+        for file in files {
+            let above = file.ancestors().skip(1).take_while(|dir| !writable.iter().any(|w| w == dir));
+            if file.exists() && writable.iter().any(|w| file.starts_with(w)) {
+                self.in_place.extend(above.map(Path::to_owned));
+            }
+        }
+        self.in_place.sort();
+        self.in_place.dedup();
+    }
+
     fn note(&mut self, path: &Path) {
         match path.symlink_metadata() {
             // A link cannot be a mount point; what it leads to is kept where it is writable at all.

@@ -97,7 +97,7 @@ fn map_at(address: usize) -> Result<usize, Errno> {
 }
 
 /// Eight bytes from the kernel.
-fn random_u64() -> Result<u64, Errno> {
+pub fn random_u64() -> Result<u64, Errno> {
     let mut bytes = [0_u8; 8];
     // SAFETY: the buffer is eight bytes.
     let got = check(unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), 8_usize, 0_u32) })?;
