@@ -117,9 +117,10 @@ fn judge(
 /// Makes the rules that name the program ready to judge: patterns compiled, examples held.
 fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
     let Some(first) = argv.first() else { return Ok(()) };
+    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
     for policy in policies {
-        policy.compile_patterns_for(first.as_bytes())?;
-        hold_examples(policy, Some(first.as_bytes()))?;
+        policy.compile_patterns_for(base)?;
+        hold_examples(policy, Some(base))?;
     }
     Ok(())
 }
@@ -130,12 +131,20 @@ fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
 /// The first example that fails, at its place.
 pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), PolicyError> {
     let split = |line: &str, syntax: Syntax| words::split(line.as_bytes(), syntax).map_err(|e| e.to_string());
-    match decision::examples::run_examples(policy, only, &split).into_iter().next() {
+    match decision::run_examples(policy, only, &split).into_iter().next() {
         None => Ok(()),
         Some(failure) => {
-            let invalid = |spot: Spot| spot.error(ErrorKind::Invalid, failure.message.clone());
-            let general = || PolicyError::general(ErrorKind::Invalid, failure.message.clone());
-            Err(policy.spot(&failure.at).map_or_else(general, invalid))
+            let why = failure.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let sentence = format!(
+                "example {} of rule `{}` should be {} and is {}{why}",
+                failure.command,
+                failure.rule.id,
+                failure.expected.as_str(),
+                failure.got.as_str(),
+            );
+            let invalid = |spot: Spot| spot.error(ErrorKind::Invalid, sentence.clone());
+            let general = || PolicyError::general(ErrorKind::Invalid, sentence.clone());
+            Err(policy.spot(&failure.rule.at).map_or_else(general, invalid))
         }
     }
 }

@@ -9,7 +9,7 @@ use super::args::{Format, RunArgs};
 use super::deliver::{Copies, deliver, put, say};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
-use crate::decision::{Facts, environment};
+use crate::decision::{self, Facts};
 use crate::policy::load::LoadContext;
 use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
@@ -94,7 +94,7 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
 
 /// What judging may know of the caller and the machine.
 fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
-    let env = environment::clean_environment(raw);
+    let env = decision::clean_environment(raw);
     let variable = |name: &str| -> Option<OsString> {
         env.iter()
             .find(|(n, _)| n == name.as_bytes())

@@ -18,7 +18,7 @@ use crate::request::quote::{display_words, escape_text, repr};
 use crate::request::{Request, check_nul};
 
 /// Where `HOME` and `TMPDIR` point until the private directory of the run is known.
-pub(super) const PRIVATE_TMP: &str = "/tmp";
+pub const PRIVATE_TMP: &str = "/tmp";
 
 /// Judges a request: `words` is what `request.ask` came to. All policies must allow it; the strictest decides.
 pub fn decide(policies: &[Policy], words: Vec<OsString>, request: Request, facts: &Facts) -> Decision {

@@ -38,7 +38,7 @@ use crate::request::Stdin;
 
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
-pub use judge::{decide, decide_with};
+pub use judge::{PRIVATE_TMP, decide, decide_with};
 
 /// Judging goes on with a value, or ends with a decision.
 type Judged<T> = Result<T, Box<Decision>>;

@@ -87,7 +87,7 @@ impl Explained {
             .iter()
             .map(|step| {
                 json!({
-                    "stage": step.stage.as_str(),
+                    "stage": step.stage,
                     "outcome": step.outcome,
                     "detail": step.detail,
                     "rule": step.rule.as_ref().map(rule_doc),
@@ -120,7 +120,7 @@ impl Explained {
         }
         for step in &self.steps {
             let rule = step.rule.as_ref().map(|r| format!(" [{} at {}]", r.id, r.at)).unwrap_or_default();
-            text.push_str(&format!("{:<10} {}: {}{rule}\n", step.stage.as_str(), step.outcome, step.detail));
+            text.push_str(&format!("{:<10} {}: {}{rule}\n", step.stage, step.outcome, step.detail));
         }
         text.push_str(&format!("decision   {} (exit status {})\n", self.outcome(), self.exit_status));
         if self.exit_status != 0 {
