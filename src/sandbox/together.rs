@@ -165,6 +165,59 @@ fn a_list_holds_for_the_whole_tree() {
     assert_eq!(bare, Ended::Exited(0));
 }
 
+/// A run of guardexec inside a run of guardexec: the layers stack, and the inner one only tightens.
+#[test]
+fn layers_stack() {
+    let scratch = open_scratch("together-nested");
+    let workspace =
+        Setup { profile: Profile::Workspace, cwd: &scratch.0, exec: None, mounts: false, own_proc: false };
+    let strict = Setup { profile: Profile::Strict, ..workspace };
+    for who in everyone() {
+        let nested = |words: &[&str]| {
+            in_child(*who, || {
+                let lists = Filesystem::default();
+                let tmp = scratch.0.join("tmp");
+                let inputs = Inputs {
+                    profile: Profile::Workspace,
+                    cwd: &scratch.0,
+                    filesystem: &lists,
+                    program: Path::new("/bin/sh"),
+                    exec: None,
+                    tmp: &tmp,
+                    guarded: &[],
+                    mounts: false,
+                    own_proc: false,
+                    privileged_reader: false,
+                    refuse_tcp: true,
+                };
+                let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
+                raw::no_new_privs().unwrap();
+                landlock::add_late(outer.fd.as_raw_fd(), &outer.late, outer.handled).unwrap();
+                landlock::apply(outer.fd.as_raw_fd()).unwrap();
+                let filter = seccomp::Prepared::new(&seccomp::Options {
+                    execution: Execution::List { secret: None },
+                    network: Network::None,
+                    pid_namespace: false,
+                    ipc_namespace: false,
+                    attributes: true,
+                    truncate_by_path: true,
+                    notify_groups: false,
+                });
+                seccomp::apply(&filter).unwrap();
+                run(&strict, *who, words)
+            })
+        };
+        assert_eq!(nested(&["/bin/sh", "-c", "exit 0"]), Ended::Exited(0), "{who:?}");
+        assert_eq!(
+            nested(&["/bin/sh", "-c", "echo x 2> /dev/null > new && exit 0; exit 3"]),
+            Ended::Exited(3)
+        );
+    }
+    let outer_alone =
+        in_child(Who::Same, || run(&workspace, Who::Nobody, &["/bin/sh", "-c", "echo x > new"]));
+    assert_eq!(outer_alone, Ended::Exited(0));
+}
+
 /// In a PID namespace the run sees its own processes and no other's, not even the first one's environment.
 #[test]
 fn its_own_proc_shows_its_own_processes() {
