@@ -20,6 +20,7 @@ struct Setup<'a> {
     cwd: &'a Path,
     exec: Option<&'a [PathBuf]>,
     mounts: bool,
+    own_proc: bool,
 }
 
 /// Confines this process as `setup` says and executes `words`; returns an errno.
@@ -37,7 +38,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         tmp: &tmp,
         guarded: &[],
         mounts: setup.mounts,
-        own_proc: false,
+        own_proc: setup.own_proc,
         privileged_reader: false,
         refuse_tcp: true,
     };
@@ -49,7 +50,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         tmp_size: 64 << 20,
         kept: kept.as_ref(),
         map: &[],
-        own_proc: false,
+        own_proc: setup.own_proc,
     };
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
@@ -70,7 +71,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
-        assert!(own_mounts());
+        assert!(setup.own_proc || own_mounts());
         mount::apply(mounts).unwrap();
     }
     std::env::set_current_dir(setup.cwd).unwrap();
@@ -103,7 +104,7 @@ fn open_scratch(name: &str) -> Scratch {
 fn strict_runs_ordinary_programs() {
     let scratch = open_scratch("together-strict");
     for mounts in [true, false] {
-        let setup = Setup { profile: Profile::Strict, cwd: &scratch.0, exec: None, mounts };
+        let setup = Setup { profile: Profile::Strict, cwd: &scratch.0, exec: None, mounts, own_proc: false };
         runs(&setup, &["/bin/true"]);
         let tmp = if mounts { "/tmp" } else { "tmp" };
         let script = format!("echo x > /dev/null && echo y > {tmp}/y$$ && ! echo z > z && exit 0");
@@ -125,7 +126,8 @@ fn workspace_builds() {
     let scratch = open_scratch("together-workspace");
     fs::write(scratch.0.join("m.c"), "int main(void) { return 0; }\n").unwrap();
     for mounts in [true, false] {
-        let setup = Setup { profile: Profile::Workspace, cwd: &scratch.0, exec: None, mounts };
+        let setup =
+            Setup { profile: Profile::Workspace, cwd: &scratch.0, exec: None, mounts, own_proc: false };
         // Without a private tmp the compiler needs to be told where to put its own files.
         let script = "export TMPDIR=$PWD/tmp; gcc -o m m.c && ./m && rm m";
         runs(&setup, &["/bin/sh", "-c", script]);
@@ -138,7 +140,8 @@ fn a_list_holds_for_the_whole_tree() {
     let scratch = open_scratch("together-list");
     let cat: Vec<PathBuf> =
         ["/bin/sh", "/bin/cat"].iter().map(|p| Path::new(p).canonicalize().unwrap()).collect();
-    let setup = Setup { profile: Profile::Strict, cwd: &scratch.0, exec: Some(&cat), mounts: true };
+    let setup =
+        Setup { profile: Profile::Strict, cwd: &scratch.0, exec: Some(&cat), mounts: true, own_proc: false };
     runs(&setup, &["/bin/sh", "-c", "cat /etc/passwd > /dev/null && sh -c 'cat /dev/null'"]);
     let attacks = [
         "id",
@@ -162,11 +165,91 @@ fn a_list_holds_for_the_whole_tree() {
     assert_eq!(bare, Ended::Exited(0));
 }
 
+/// A run of guardexec inside a run of guardexec: the layers stack, and the inner one only tightens.
+#[test]
+fn layers_stack() {
+    let scratch = open_scratch("together-nested");
+    let workspace =
+        Setup { profile: Profile::Workspace, cwd: &scratch.0, exec: None, mounts: false, own_proc: false };
+    let strict = Setup { profile: Profile::Strict, ..workspace };
+    for who in everyone() {
+        let nested = |words: &[&str]| {
+            in_child(*who, || {
+                let lists = Filesystem::default();
+                let tmp = scratch.0.join("tmp");
+                let inputs = Inputs {
+                    profile: Profile::Workspace,
+                    cwd: &scratch.0,
+                    filesystem: &lists,
+                    program: Path::new("/bin/sh"),
+                    exec: None,
+                    tmp: &tmp,
+                    guarded: &[],
+                    mounts: false,
+                    own_proc: false,
+                    privileged_reader: false,
+                    refuse_tcp: true,
+                };
+                let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
+                raw::no_new_privs().unwrap();
+                landlock::add_late(outer.fd.as_raw_fd(), &outer.late, outer.handled).unwrap();
+                landlock::apply(outer.fd.as_raw_fd()).unwrap();
+                let filter = seccomp::Prepared::new(&seccomp::Options {
+                    execution: Execution::List { secret: None },
+                    network: Network::None,
+                    pid_namespace: false,
+                    ipc_namespace: false,
+                    attributes: true,
+                    truncate_by_path: true,
+                    notify_groups: false,
+                });
+                seccomp::apply(&filter).unwrap();
+                run(&strict, *who, words)
+            })
+        };
+        assert_eq!(nested(&["/bin/sh", "-c", "exit 0"]), Ended::Exited(0), "{who:?}");
+        assert_eq!(
+            nested(&["/bin/sh", "-c", "echo x 2> /dev/null > new && exit 0; exit 3"]),
+            Ended::Exited(3)
+        );
+    }
+    let outer_alone =
+        in_child(Who::Same, || run(&workspace, Who::Nobody, &["/bin/sh", "-c", "echo x > new"]));
+    assert_eq!(outer_alone, Ended::Exited(0));
+}
+
+/// In a PID namespace the run sees its own processes and no other's, not even the first one's environment.
+#[test]
+fn its_own_proc_shows_its_own_processes() {
+    let scratch = open_scratch("together-proc");
+    let setup =
+        Setup { profile: Profile::Workspace, cwd: &scratch.0, exec: None, mounts: true, own_proc: true };
+    let script = "set -e; cat /proc/self/status /proc/meminfo /proc/$$/environ > /dev/null; \
+                  [ $$ = 2 ]; [ -d /proc/1 ]; [ ! -d /proc/4 ]; ! cat /proc/1/environ 2>/dev/null; \
+                  ! echo 1 > /proc/self/oom_score_adj; ! echo 1 > /proc/sys/kernel/pid_max";
+    for who in everyone() {
+        let ended = in_child(*who, || {
+            if !own_mounts() || raw::process::unshare(libc::CLONE_NEWPID).is_err() {
+                return 77;
+            }
+            // The first process stands for the keeper: it starts the run and waits for it.
+            let first = in_child(Who::Same, || {
+                let words = ["/bin/sh", "-c", script];
+                let run = in_child(Who::Same, || run(&setup, *who, &words));
+                i32::from(run != Ended::Exited(0))
+            });
+            i32::from(first != Ended::Exited(0))
+        });
+        assert_eq!(ended, Ended::Exited(0), "{who:?}");
+    }
+}
+
 #[test]
 #[ignore = "prints what each layer costs"]
 fn cost() {
     let scratch = open_scratch("together-cost");
-    let setup = |mounts| Setup { profile: Profile::Strict, cwd: &scratch.0, exec: None, mounts };
+    let setup =
+        |mounts| Setup { profile: Profile::Strict, cwd: &scratch.0, exec: None, mounts, own_proc: false };
     let time = |name: &str, body: &dyn Fn()| {
         let mut times: Vec<_> = (0..200)
             .map(|_| {

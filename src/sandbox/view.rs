@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::identity::Identity;
 use super::loader;
 use crate::policy::model::{Filesystem, Profile};
 use paths::{DEVICES, PROC, SYSTEM, SYSTEM_FILES, secrets_below};
@@ -82,7 +83,7 @@ impl View {
     }
 }
 
-/// From what a view is made. All paths are absolute and canonical.
+/// From what a view is made. All paths are absolute; those of the policy's lists may go through links.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     /// The profile.
@@ -129,9 +130,27 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     carve(inputs, &denied, &mut view);
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
-    let writable = |path: &&PathBuf| view.writable.iter().any(|w| path.starts_with(w));
-    view.keep.extend(inputs.guarded.iter().filter(writable).cloned());
+    let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
+    view.keep.extend(inputs.guarded.iter().map(|path| canonical(path)).filter(writable));
     Ok(view)
+}
+
+/// Whether a run as `identity` could read what the system keeps from ordinary users, were it not taken out of its view.
+pub fn privileged_reader(identity: &Identity) -> bool {
+    match identity {
+        Identity::PowerlessRoot => true,
+        // Without any group but its own.
+        Identity::Anonymous(_) | Identity::User { .. } => false,
+        Identity::Same => {
+            let readable = |path: &PathBuf| std::fs::File::open(path).is_ok();
+            secrets_below(Path::new("/etc")).iter().any(readable)
+        }
+    }
+}
+
+/// Links resolved, where the path exists: Landlock and mounts are about what it leads to.
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reading, and under `workspace` without an `exec` list executing what can be read.
@@ -176,8 +195,8 @@ fn policy_paths(inputs: &Inputs<'_>, view: &mut View) {
     view.rules.push(needed(inputs.cwd, if workspace { write } else { read }));
     let lists = inputs.filesystem;
     // What is not there cannot be read: no error, but named by `landlock::Prepared::skipped`.
-    view.rules.extend(lists.read.iter().flatten().map(|path| optional(path, read)));
-    view.rules.extend(lists.write.iter().flatten().map(|path| needed(path, write)));
+    view.rules.extend(lists.read.iter().flatten().map(|path| optional(canonical(path), read)));
+    view.rules.extend(lists.write.iter().flatten().map(|path| needed(&canonical(path), write)));
     if inputs.mounts {
         view.late.push(needed(inputs.tmp, write));
         view.late.extend(lists.map.iter().map(|(seen, _)| needed(seen, read)));
@@ -203,7 +222,8 @@ fn executables(inputs: &Inputs<'_>, view: &mut View) -> io::Result<()> {
 
 /// The policy's `deny`, and the system's secrets where the user could read them.
 fn denied(inputs: &Inputs<'_>) -> Vec<PathBuf> {
-    let mut denied: Vec<PathBuf> = inputs.filesystem.deny.iter().flatten().cloned().collect();
+    let mut denied: Vec<PathBuf> =
+        inputs.filesystem.deny.iter().flatten().map(|path| canonical(path)).collect();
     if inputs.privileged_reader && inputs.profile != Profile::Host {
         denied.extend(secrets_below(Path::new("/etc")));
     }

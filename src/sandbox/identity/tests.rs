@@ -154,7 +154,24 @@ fn an_ordinary_user_keeps_itself() {
         no_new_privs().unwrap();
         let before = raw::ids().unwrap();
         apply(&Prepared::new(Identity::Same, false)).unwrap();
-        i32::from(raw::ids().unwrap() != before || raw::capabilities_left().unwrap())
+        i32::from(raw::ids().unwrap() != before || raw::capabilities().unwrap() != [0; 3])
+    });
+    assert_eq!(ended, Ended::Exited(0));
+}
+
+/// guardexec inside guardexec: root that has nothing left to give up.
+#[test]
+fn powerless_root_can_be_confined_again() {
+    if !is_root() {
+        return;
+    }
+    let ended = in_child(Who::Same, || {
+        apply(&Prepared::new(Identity::PowerlessRoot, false)).unwrap();
+        let again = choose(None, &[]).unwrap();
+        assert_eq!(again, Identity::PowerlessRoot);
+        apply(&Prepared::new(again, false)).unwrap();
+        // Nobody else can be reached from there, and a pretended success would not read back.
+        i32::from(apply(&Prepared::new(Identity::Anonymous(FIRST), false)).is_ok())
     });
     assert_eq!(ended, Ended::Exited(0));
 }

@@ -109,16 +109,18 @@ pub fn no_capabilities() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether any capability is left in the effective, permitted or inheritable set.
+/// The effective, permitted and inheritable sets, as bits by capability number.
 ///
 /// # Errors
 /// The errno of capget(2).
-pub fn capabilities_left() -> Result<bool, Errno> {
+pub fn capabilities() -> Result<[u64; 3], Errno> {
     let mut header = CapHeader { version: CAP_VERSION, pid: 0 };
     let mut data: CapData = [[0; 3]; 2];
     // SAFETY: both structures live through the call and have the layout of version 3.
     check(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut data) })?;
-    Ok(data.as_flattened().iter().any(|word| *word != 0))
+    let [low, high] = data;
+    let set = |n: usize| u64::from(low[n]) | u64::from(high[n]) << 32;
+    Ok([set(0), set(1), set(2)])
 }
 
 /// Real, effective and saved user, then group.

@@ -177,3 +177,25 @@ fn a_relative_or_missing_interpreter_is_an_error() {
     let base = inputs(&filesystem, &scratch.0, &scratch.0);
     assert!(view(&Inputs { program: &script, ..base }).is_err());
 }
+
+#[test]
+fn deny_follows_the_policys_links() {
+    let scratch = Scratch::new("deny-link");
+    fs::create_dir(scratch.0.join("real")).unwrap();
+    std::os::unix::fs::symlink("real", scratch.0.join("link")).unwrap();
+    let filesystem = Filesystem { deny: Some(vec![scratch.0.join("link")]), ..Filesystem::default() };
+    let base = inputs(&filesystem, &scratch.0, &scratch.0);
+    let view = view(&Inputs { mounts: true, privileged_reader: false, ..base }).unwrap();
+    assert_eq!(view.hide, [scratch.0.join("real")]);
+}
+
+#[test]
+fn who_reads_secrets() {
+    assert!(privileged_reader(&Identity::PowerlessRoot));
+    assert!(!privileged_reader(&Identity::Anonymous(1_900_000_000)));
+    let shadow = Path::new("/etc/shadow");
+    if everyone().len() == 2 && shadow.exists() {
+        assert_eq!(in_child(Who::Same, || i32::from(privileged_reader(&Identity::Same))), Ended::Exited(1));
+        assert_eq!(in_child(Who::Nobody, || i32::from(privileged_reader(&Identity::Same))), Ended::Exited(0));
+    }
+}
