@@ -77,7 +77,9 @@ fn t2_77_empty_words_and_nul_bytes_are_errors() {
 #[test]
 fn t2_75_too_long_is_said_before_anything_starts() {
     let policy = [policy(vec![allow("echo")])];
-    let judge = |n: usize| outcome(&decide(&policy, vec!["echo".into(), "a".repeat(n).into()], Request::default(), &facts()));
+    let judge = |n: usize| {
+        outcome(&decide(&policy, vec!["echo".into(), "a".repeat(n).into()], Request::default(), &facts()))
+    };
     assert_eq!((judge(131_071).as_str(), judge(131_072).as_str()), ("allow", "deny:too_long"));
 }
 
@@ -113,7 +115,13 @@ fn an_interpreter_under_host_is_warned_of() {
 fn each_stage_leaves_a_trace() {
     let stages = |text: &str| {
         let mut trace = Vec::new();
-        let _ = decide_with(&[policy(vec![allow("echo")])], words(text), Request::default(), &facts(), &mut trace);
+        let _ = decide_with(
+            &[policy(vec![allow("echo")])],
+            words(text),
+            Request::default(),
+            &facts(),
+            &mut trace,
+        );
         trace.iter().map(|s| s.stage).collect::<Vec<_>>()
     };
     let all = ["request", "command", "program", "arguments", "environment", "cwd", "limits", "decision"];

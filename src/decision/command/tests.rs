@@ -16,7 +16,10 @@ fn the_denial_names_the_sorted_allowlist() {
     let policy = [policy(vec![allow("uname date"), deny("rm"), allow("echo date")])];
     let denial = refused(judged(&policy, "rm -rf /"));
     assert_eq!(denial.message, "command 'rm' is not in the allowlist ['date', 'echo', 'uname']");
-    assert_eq!((denial.code, denial.rule.expect("the deny rule").id.as_str()), ("not_allowlisted", "deny:rm"));
+    assert_eq!(
+        (denial.code, denial.rule.expect("the deny rule").id.as_str()),
+        ("not_allowlisted", "deny:rm")
+    );
     let denial = refused(judged(&policy, "whoami"));
     assert_eq!(denial.message, "command 'whoami' is not in the allowlist ['date', 'echo', 'uname']");
     assert!(denial.rule.is_none() && denial.hint.is_some());
@@ -31,7 +34,11 @@ fn t1_22_a_path_that_ends_in_an_allowed_name_is_not_it() {
     let at = |tail: &str| outcome(&judged(&policy, &format!("{}/{tail}", dir.0.display())));
     assert_eq!(outcome(&judged(&policy, "cat x")), "allow");
     assert_eq!(at("bin/cat x"), "allow");
-    for (word, code) in [("evil/cat x", "deny:path_mismatch"), ("none/cat", "deny:path_mismatch"), ("bin/cat/", "deny:path_mismatch")] {
+    for (word, code) in [
+        ("evil/cat x", "deny:path_mismatch"),
+        ("none/cat", "deny:path_mismatch"),
+        ("bin/cat/", "deny:path_mismatch"),
+    ] {
         assert_eq!(at(word), code, "{word}");
     }
     for word in ["./cat x", "a/../cat x", "../bin/cat", "cat/"] {
@@ -88,7 +95,10 @@ fn deny_sees_names_basenames_and_the_file_opened() {
     }
     assert_eq!(denied("other"), "allow");
     let by_path = deny(&rm.display().to_string());
-    assert_eq!(outcome(&judged(&[dir.policy(vec![allow(names), by_path])], "cleanup")), "deny:denied_by_rule");
+    assert_eq!(
+        outcome(&judged(&[dir.policy(vec![allow(names), by_path])], "cleanup")),
+        "deny:denied_by_rule"
+    );
 }
 
 #[test]

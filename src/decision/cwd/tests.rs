@@ -27,7 +27,11 @@ fn t2_79_a_missing_or_deleted_directory_is_named_and_never_not_found() {
     assert_eq!(outcome(&decide(&policy, words("true"), Request::default(), &gone)), "error:cwd_invalid");
     assert_eq!(outcome(&decide(&policy, words("true"), request("sub"), &gone)), "error:cwd_invalid");
     for bad in ["", "/etc/passwd", "/usr/\0"] {
-        assert_eq!(outcome(&decide(&policy, words("true"), request(bad), &facts())), "error:cwd_invalid", "{bad:?}");
+        assert_eq!(
+            outcome(&decide(&policy, words("true"), request(bad), &facts())),
+            "error:cwd_invalid",
+            "{bad:?}"
+        );
     }
     let dir = Dir::new("cwd-deleted");
     let fd = std::fs::File::open(&dir.0).expect("open");
@@ -75,7 +79,9 @@ fn by_default_it_is_the_start_directory_and_below() {
     let dir = Dir::new("cwd-default");
     std::fs::create_dir_all(dir.0.join("a/b")).expect("create");
     let facts = Facts { start_dir: Some(dir.0.join("a")), ..facts() };
-    for (cwd, expected) in [(".", "allow"), ("b", "allow"), ("..", "deny:cwd_denied"), ("/usr", "deny:cwd_denied")] {
+    for (cwd, expected) in
+        [(".", "allow"), ("b", "allow"), ("..", "deny:cwd_denied"), ("/usr", "deny:cwd_denied")]
+    {
         assert_eq!(start(None, Path::new(cwd), &facts), expected, "{cwd}");
     }
 }

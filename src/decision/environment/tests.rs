@@ -36,13 +36,14 @@ fn run(policies: &[Policy], request: Request, facts: &Facts) -> Decision {
 /// The child's value of a variable.
 fn value(policies: &[Policy], request: Request, facts: &Facts, name: &str) -> Option<String> {
     let grant = granted(run(policies, request, facts));
-    let entry = grant.envp.iter().find_map(|e| e.to_str().ok()?.strip_prefix(name)?.strip_prefix('=').map(String::from));
-    entry
+    let of = |e: &std::ffi::CString| e.to_str().ok()?.strip_prefix(name)?.strip_prefix('=').map(String::from);
+    grant.envp.iter().find_map(of)
 }
 
 #[test]
 fn without_a_list_there_are_only_the_built_in_variables() {
-    let facts = caller(&[("SECRET", "s"), ("LANG", "de_DE"), ("PATH", "/evil"), ("HOME", "/evil"), ("USER", "root")]);
+    let facts =
+        caller(&[("SECRET", "s"), ("LANG", "de_DE"), ("PATH", "/evil"), ("HOME", "/evil"), ("USER", "root")]);
     let grant = granted(run(&[policy(vec![allow("true")])], Request::default(), &facts));
     let envp: Vec<&str> = grant.envp.iter().filter_map(|e| e.to_str().ok()).collect();
     assert_eq!(
@@ -75,20 +76,31 @@ fn a_private_home_and_tmp_can_be_pointed_at_later() {
 
 #[test]
 fn t1_13_and_26_nothing_that_loads_code_passes_by_a_glob() {
-    let facts = caller(&[("GIT_CONFIG_COUNT", "1"), ("NODE_OPTIONS", "x"), ("LD_PRELOAD", "x"), ("FINE", "yes"), ("PATH", "/evil")]);
+    let facts = caller(&[
+        ("GIT_CONFIG_COUNT", "1"),
+        ("NODE_OPTIONS", "x"),
+        ("LD_PRELOAD", "x"),
+        ("FINE", "yes"),
+        ("PATH", "/evil"),
+    ]);
     let policy = || [with(env(&["*"], &[], &[]))];
     for name in ["GIT_CONFIG_COUNT", "NODE_OPTIONS", "LD_PRELOAD"] {
         assert_eq!(value(&policy(), Request::default(), &facts, name), None, "{name}");
     }
     assert_eq!(value(&policy(), Request::default(), &facts, "FINE").as_deref(), Some("yes"));
-    assert_eq!(value(&policy(), Request::default(), &facts, "PATH").as_deref(), Some("/usr/local/bin:/usr/bin:/bin"));
+    assert_eq!(
+        value(&policy(), Request::default(), &facts, "PATH").as_deref(),
+        Some("/usr/local/bin:/usr/bin:/bin")
+    );
     let named = [with(env(&["NODE_OPTIONS"], &[], &[]))];
     assert_eq!(value(&named, Request::default(), &facts, "NODE_OPTIONS").as_deref(), Some("x"));
 }
 
 #[test]
 fn t1_25_wishes_are_denied_by_name_and_never_show_a_value() {
-    for (name, secret) in [("LD_PRELOAD", "/tmp/x.so"), ("BASH_ENV", "/tmp/p"), ("BASH_FUNC_x%%", "() {"), ("PATH", "/tmp/q")] {
+    for (name, secret) in
+        [("LD_PRELOAD", "/tmp/x.so"), ("BASH_ENV", "/tmp/p"), ("BASH_FUNC_x%%", "() {"), ("PATH", "/tmp/q")]
+    {
         let policy = [with(env(&["*"], &["*"], &[]))];
         let denial = refused(run(&policy, asking(&[(name, Some(secret))]), &facts()));
         assert_eq!(denial.code, "env_denied", "{name}");
@@ -98,7 +110,11 @@ fn t1_25_wishes_are_denied_by_name_and_never_show_a_value() {
     assert_eq!(outcome(&run(&policy, asking(&[("PATH", Some("/x"))]), &facts())), "deny:env_denied");
     assert_eq!(outcome(&run(&policy, asking(&[("OTHER", Some("x"))]), &facts())), "deny:env_denied");
     for name in ["", "A=B", "A\nB", "A B", "A\0B"] {
-        assert_eq!(outcome(&run(&policy, asking(&[(name, Some("x"))]), &facts())), "deny:env_name_invalid", "{name:?}");
+        assert_eq!(
+            outcome(&run(&policy, asking(&[(name, Some("x"))]), &facts())),
+            "deny:env_name_invalid",
+            "{name:?}"
+        );
     }
     assert_eq!(outcome(&run(&policy, asking(&[("MODE", Some("a\0b"))]), &facts())), "error:nul_byte");
 }
@@ -135,9 +151,16 @@ fn stacked_policies_agree_on_what_they_set() {
     assert_eq!(outcome(&run(&two(set("M", "1"), set("M", "2")), ask(), &facts())), "deny:env_conflict");
     assert_eq!(value(&two(set("M", "1"), set("M", "1")), ask(), &facts(), "M").as_deref(), Some("1"));
     let alone = granted(run(&two(set("LD_PRELOAD", "/x"), none()), ask(), &facts()));
-    assert!(alone.warnings.iter().any(|w| w.contains("'LD_PRELOAD'") && !w.contains("/x")), "{:?}", alone.warnings);
+    assert!(
+        alone.warnings.iter().any(|w| w.contains("'LD_PRELOAD'") && !w.contains("/x")),
+        "{:?}",
+        alone.warnings
+    );
     assert!(!alone.envp.iter().any(|e| e.to_bytes().starts_with(b"LD_PRELOAD")));
-    assert_eq!(value(&two(set("M", "1"), env(&["M*"], &[], &[])), ask(), &facts(), "M").as_deref(), Some("1"));
+    assert_eq!(
+        value(&two(set("M", "1"), env(&["M*"], &[], &[])), ask(), &facts(), "M").as_deref(),
+        Some("1")
+    );
     assert_eq!(value(&two(set("PAGER", "/evil"), none()), ask(), &facts(), "PAGER").as_deref(), Some("cat"));
     let paths = two(set("PATH", "/usr/bin:/opt/x"), set("PATH", "/bin:/usr/bin"));
     assert_eq!(value(&paths, ask(), &facts(), "PATH").as_deref(), Some("/usr/bin"));
@@ -149,10 +172,15 @@ fn stacked_policies_agree_on_what_they_set() {
 #[test]
 fn a_rules_own_environment_overrides_its_files() {
     let own = Rule {
-        own: crate::policy::model::Own { env: Some(env(&["B"], &[], &[("M", "rule")])), ..Default::default() },
+        own: crate::policy::model::Own {
+            env: Some(env(&["B"], &[], &[("M", "rule")])),
+            ..Default::default()
+        },
         ..allow("true")
     };
-    let policy = || [Policy { env: env(&["A"], &[], &[("M", "file"), ("N", "file")]), ..policy(vec![allow("false")]) }];
+    let policy = || {
+        [Policy { env: env(&["A"], &[], &[("M", "file"), ("N", "file")]), ..policy(vec![allow("false")]) }]
+    };
     let mut policies = policy();
     policies[0].rules = vec![own];
     let grant = granted(run(&policies, Request::default(), &caller(&[("A", "1"), ("B", "2")])));

@@ -66,7 +66,9 @@ fn profile_and_require_are_the_strictest() {
 
 #[test]
 fn users_agree_and_root_is_no_tightening() {
-    let named = |user: Option<&str>| sandboxed(SandboxPolicy { user: user.map(String::from), ..SandboxPolicy::default() });
+    let named = |user: Option<&str>| {
+        sandboxed(SandboxPolicy { user: user.map(String::from), ..SandboxPolicy::default() })
+    };
     let user_of = |a, b| both(&named(a), &named(b), user);
     assert!(user_of(Some("a"), Some("b")).is_err());
     assert_eq!(user_of(Some("a"), Some("a")).expect("agree").as_deref(), Some("a"));
@@ -78,7 +80,9 @@ fn users_agree_and_root_is_no_tightening() {
 #[test]
 fn paths_intersect_and_denials_unite() {
     let strict = Profile::Strict;
-    let read = |a: &[&str], b: &[&str]| wanted_of(&with(reading(a), strict), &with(reading(b), strict)).filesystem.read;
+    let read = |a: &[&str], b: &[&str]| {
+        wanted_of(&with(reading(a), strict), &with(reading(b), strict)).filesystem.read
+    };
     let paths = |list: &[&str]| Some(list.iter().map(PathBuf::from).collect::<Vec<_>>());
     assert_eq!(read(&["/usr"], &["/usr/share", "/opt"]), paths(&["/usr/share"]));
     assert_eq!(read(&["/usr/share"], &["/usr/share"]), paths(&["/usr/share"]));
@@ -108,7 +112,10 @@ fn network_tmp_and_views_are_the_tightest() {
         network: Network { mode, loopback, unix: unix.iter().map(PathBuf::from).collect() },
         ..policy(vec![allow("true")])
     };
-    let w = wanted_of(&net(Some(NetworkMode::Host), true, &["/a", "/b"]), &net(Some(NetworkMode::None), false, &["/b"]));
+    let w = wanted_of(
+        &net(Some(NetworkMode::Host), true, &["/a", "/b"]),
+        &net(Some(NetworkMode::None), false, &["/b"]),
+    );
     assert_eq!((w.network, w.loopback, w.unix), (NetworkMode::None, false, vec![PathBuf::from("/b")]));
     assert_eq!(wanted_of(&net(None, true, &[]), &net(None, true, &[])).network, NetworkMode::Host);
     assert!(wanted_of(&net(None, true, &[]), &net(None, true, &[])).loopback);
@@ -122,7 +129,9 @@ fn network_tmp_and_views_are_the_tightest() {
 
 #[test]
 fn exec_lists_intersect_and_strict_without_one_starts_nothing() {
-    let named = |n: &str| if n.starts_with('/') { ProgramName::Absolute(n.into()) } else { ProgramName::Bare(n.into()) };
+    let named = |n: &str| {
+        if n.starts_with('/') { ProgramName::Absolute(n.into()) } else { ProgramName::Bare(n.into()) }
+    };
     let listed = |profile, names: Option<&[&str]>| {
         let exec = names.map(|list| list.iter().map(|n| named(n)).collect());
         let rule = Rule { own: Own { exec, ..Own::default() }, ..allow("true") };
@@ -131,7 +140,10 @@ fn exec_lists_intersect_and_strict_without_one_starts_nothing() {
     };
     let (strict, host) = (Profile::Strict, Profile::Host);
     let exec = |a: &Policy, b: &Policy| wanted_of(a, b).exec;
-    assert_eq!(exec(&listed(strict, Some(&["a", "b"])), &listed(strict, Some(&["b", "c"]))), Some(vec![named("b")]));
+    assert_eq!(
+        exec(&listed(strict, Some(&["a", "b"])), &listed(strict, Some(&["b", "c"]))),
+        Some(vec![named("b")])
+    );
     assert_eq!(exec(&listed(strict, Some(&["a"])), &listed(strict, None)), None);
     assert_eq!(exec(&listed(host, None), &listed(host, Some(&["a"]))), Some(vec![named("a")]));
     assert_eq!(exec(&listed(host, Some(&["b"])), &listed(host, Some(&["a"]))), Some(vec![]));

@@ -45,8 +45,13 @@ fn sketch() -> impl Strategy<Value = Sketch> {
         prop::option::of(prop::sample::select(vec!["[a-z]*", "x", "["])),
         prop::option::of(1_u64..100),
     )
-        .prop_map(|(verdict, program, flags, subcommand, operand, wall)| {
-            Sketch { verdict, program, flags, subcommand, operand, wall }
+        .prop_map(|(verdict, program, flags, subcommand, operand, wall)| Sketch {
+            verdict,
+            program,
+            flags,
+            subcommand,
+            operand,
+            wall,
         })
 }
 
@@ -83,11 +88,11 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 fn command() -> impl Strategy<Value = Vec<OsString>> {
-    let word = prop::sample::select(vec!["x", "y", "-a", "-b", "-ab1", "--long", "--lo", "--val=x", "--", "-", ""]);
+    let word =
+        prop::sample::select(vec!["x", "y", "-a", "-b", "-ab1", "--long", "--lo", "--val=x", "--", "-", ""]);
     let program = prop::sample::select(vec!["echo", "true", "/usr/bin/echo", "./echo"]);
-    (program, prop::collection::vec(word, 0..4)).prop_map(|(program, args)| {
-        std::iter::once(program).chain(args).map(OsString::from).collect()
-    })
+    (program, prop::collection::vec(word, 0..4))
+        .prop_map(|(program, args)| std::iter::once(program).chain(args).map(OsString::from).collect())
 }
 
 fn judge(drafts: &[&Draft], words: &[OsString]) -> Decision {
