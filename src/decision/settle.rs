@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Denial, Judged, Match, Stage, Wanted};
+use crate::decision::shown::repr;
 use crate::policy::model::{
     Bound, EffectiveLimits, Filesystem, Layer, Network, NetworkMode, Profile, ProgramName, TreeKind,
 };
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;
