@@ -37,4 +37,4 @@ pub mod sandbox;
 mod spine;
 pub mod sys;
 
-pub use spine::{Answer, Call, Surroundings, explain, perform};
+pub use spine::{Answer, Call, Explained, Surroundings, explain, perform};

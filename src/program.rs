@@ -1,7 +1,22 @@
 //! First word to an opened, canonical executable. The descriptor opened here is what is executed.
+//!
+//! A program is opened once, with `O_PATH`: that needs no read permission and has no side effect on FIFOs or
+//! devices. Everything said of it (kind, identity, canonical path) is read from that descriptor.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+use nix::sys::stat::{FileStat, Mode, SFlag};
+use nix::unistd::AccessFlags;
+use sha2::{Digest, Sha256};
+
+#[cfg(test)]
+mod tests;
 
 /// An opened program. Everything said of it was read from the descriptor, not from its name.
 #[derive(Debug)]
@@ -27,4 +42,129 @@ pub enum ProgramKind {
     Binary,
     /// Starts with `#!`.
     Script,
+}
+
+/// Why no program could be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FindError {
+    /// There is none.
+    NotFound,
+    /// There is a file, and it cannot be executed.
+    NotExecutable {
+        /// The file, as it was looked up.
+        path: PathBuf,
+        /// Why not: `EACCES` for missing permission, `EISDIR` for a directory, `ELOOP`, ...
+        errno: Errno,
+    },
+}
+
+/// Looks a bare name up in `path`, as execvp(3) does: entries that hold no such file, or one that cannot be
+/// executed, are passed over. Relative entries never count (they would depend on the working directory).
+///
+/// # Errors
+/// [`FindError::NotExecutable`] with the first file found where none can be executed, else
+/// [`FindError::NotFound`].
+pub fn find(name: &std::ffi::OsStr, path: &[PathBuf]) -> Result<Program, FindError> {
+    if name.is_empty() || name.as_bytes().contains(&b'/') {
+        return Err(FindError::NotFound);
+    }
+    let mut unusable = None;
+    for dir in path.iter().filter(|d| d.is_absolute()) {
+        match open_absolute(&dir.join(name)) {
+            Ok(program) => return Ok(program),
+            // execvp passes over directories of that name, and so over what is no regular file.
+            Err(FindError::NotFound | FindError::NotExecutable { errno: Errno::EISDIR, .. }) => {}
+            Err(refused) => unusable = unusable.or(Some(refused)),
+        }
+    }
+    Err(unusable.unwrap_or(FindError::NotFound))
+}
+
+/// Opens the program at an absolute path, following links.
+///
+/// # Errors
+/// [`FindError::NotFound`] where nothing is there (or the path is relative), [`FindError::NotExecutable`] where
+/// it is no regular file, may not be executed, or cannot be reached.
+pub fn open_absolute(path: &Path) -> Result<Program, FindError> {
+    let refused = |errno| FindError::NotExecutable { path: path.to_path_buf(), errno };
+    if !path.is_absolute() {
+        return Err(FindError::NotFound);
+    }
+    let file = match nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG) => return Err(FindError::NotFound),
+        Err(errno) => return Err(refused(errno)),
+    };
+    let stat = nix::sys::stat::fstat(&file).map_err(refused)?;
+    check_kind(&stat).map_err(refused)?;
+    check_executable(&file).map_err(refused)?;
+    let canonical = canonical_path(&file, &stat).map_err(refused)?;
+    Ok(Program {
+        path: canonical,
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        sha256: None,
+        kind: kind_of(&file),
+        file,
+    })
+}
+
+/// SHA-256 of the program's content, lower-case hex. It is read through the open descriptor, so it is the
+/// content of what is executed, unless that file is rewritten in place afterwards.
+///
+/// # Errors
+/// What opening or reading the file gives; a program that may be executed but not read has no hash.
+pub fn hash(program: &Program) -> std::io::Result<String> {
+    let mut file = File::open(descriptor_path(&program.file))?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0_u8; 64 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            n => digest.update(&buffer[..n]),
+        }
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Whether two opened programs are the same file (device and inode).
+pub fn same_file(a: &Program, b: &Program) -> bool {
+    (a.device, a.inode) == (b.device, b.inode)
+}
+
+/// Where the kernel shows an open descriptor as a link to its file, proc_pid_fd(5).
+pub(crate) fn descriptor_path(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+fn check_kind(stat: &FileStat) -> Result<(), Errno> {
+    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+        SFlag::S_IFREG => Ok(()),
+        SFlag::S_IFDIR => Err(Errno::EISDIR),
+        _ => Err(Errno::EACCES), // as execve(2) answers for FIFOs, devices and sockets
+    }
+}
+
+/// The kernel's own answer for the effective user; for root it asks for any execute bit, and on a `noexec` mount
+/// it is no.
+fn check_executable(file: &OwnedFd) -> Result<(), Errno> {
+    nix::unistd::faccessat(AT_FDCWD, &descriptor_path(file), AccessFlags::X_OK, AtFlags::AT_EACCESS)
+}
+
+/// The canonical path of an open file. It must still lead to that file: a name that is gone, or now leads
+/// elsewhere, could not be put into a result truthfully (and a script could not be run by it).
+pub(crate) fn canonical_path(file: &impl AsFd, stat: &FileStat) -> Result<PathBuf, Errno> {
+    let path = PathBuf::from(nix::fcntl::readlink(&descriptor_path(file))?);
+    let again = nix::sys::stat::stat(&path)?;
+    if (again.st_dev, again.st_ino) != (stat.st_dev, stat.st_ino) {
+        return Err(Errno::ESTALE);
+    }
+    Ok(path)
+}
+
+/// What cannot be read can only be a binary: the interpreter of a script has to read it.
+fn kind_of(file: &OwnedFd) -> ProgramKind {
+    let mut start = [0_u8; 2];
+    let read = File::open(descriptor_path(file)).and_then(|mut f| f.read_exact(&mut start));
+    if read.is_ok() && &start == b"#!" { ProgramKind::Script } else { ProgramKind::Binary }
 }

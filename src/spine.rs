@@ -1,21 +1,27 @@
 //! The way through the house: one request to one result, step by step.
 
+mod explain;
+
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+pub use explain::{Explained, explain};
+
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
+use crate::policy::error::{ErrorKind, PolicyError, Spot};
+use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
-use crate::policy::{PolicyError, stack};
+use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
+use crate::report::run_id;
 use crate::report::status::Status;
 use crate::report::trail::{self, Trail};
-use crate::report::run_id;
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
-use crate::run::{self, How, Sinks};
-use crate::sandbox::{Confinement, Enforced};
+use crate::run::{self, RunError, Sinks};
+use crate::sandbox::Confinement;
 
 /// One call: a request and the policies that the caller names.
 #[derive(Debug)]
@@ -33,8 +39,10 @@ pub struct Call {
 pub struct Surroundings {
     /// What judging may know.
     pub facts: Facts,
-    /// Where policies are looked for.
-    pub places: stack::Places,
+    /// Where policies are looked for; the call's own are put in.
+    pub search: Search,
+    /// What loading them has to know.
+    pub load: LoadContext,
 }
 
 /// What came of a call.
@@ -69,7 +77,8 @@ pub fn perform(call: Call, around: &Surroundings) -> Answer {
 
 /// The steps. An unusable policy ends them before anything else is looked at.
 fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(), PolicyError> {
-    let policies = stack::load(&call.policies, &around.places)?;
+    let search = Search { given: call.policies, ..around.search.clone() };
+    let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
     let mut trail = match Trail::open(&policies) {
         Ok(trail) => trail,
@@ -83,27 +92,37 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
         return Ok(trail::unrecorded(doc, &error));
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, call.pass_through, doc);
+    carry_out(grant, &policies, call.pass_through, doc);
     if let Err(error) = trail.ended(doc) {
         trail::unrecorded(doc, &error);
     }
     Ok(())
 }
 
-/// Splits the words and judges them, the examples of the rules that name the program first.
-fn judge(request: Request, policies: &[Policy], facts: &Facts) -> Result<(Vec<OsString>, Decision), PolicyError> {
+/// Splits the words and judges them.
+fn judge(
+    request: Request,
+    policies: &[Policy],
+    facts: &Facts,
+) -> Result<(Vec<OsString>, Decision), PolicyError> {
     let argv = match argv_of(&request, policies) {
         Ok(argv) => argv,
         Err(decision) => return Ok((Vec::new(), *decision)),
     };
-    if let Some(first) = argv.first() {
-        for policy in policies {
-            policy.compile_patterns_for(first.as_bytes())?;
-            hold_examples(policy, Some(first.as_bytes()))?;
-        }
-    }
+    ready(policies, &argv)?;
     let decision = decision::decide(policies, argv.clone(), request, facts);
     Ok((argv, decision))
+}
+
+/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
+fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
+    let Some(first) = argv.first() else { return Ok(()) };
+    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+    for policy in policies {
+        policy.compile_patterns_for(base)?;
+        hold_examples(policy, Some(base))?;
+    }
+    Ok(())
 }
 
 /// A policy whose own examples do not come out as it says is unusable.
@@ -112,9 +131,21 @@ fn judge(request: Request, policies: &[Policy], facts: &Facts) -> Result<(Vec<Os
 /// The first example that fails, at its place.
 pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), PolicyError> {
     let split = |line: &str, syntax: Syntax| words::split(line.as_bytes(), syntax).map_err(|e| e.to_string());
-    match decision::examples::run_examples(policy, only, &split).into_iter().next() {
+    match decision::run_examples(policy, only, &split).into_iter().next() {
         None => Ok(()),
-        Some(failure) => Err(policy.error_at(&failure.at, failure.message)),
+        Some(failure) => {
+            let why = failure.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let sentence = format!(
+                "example {} of rule `{}` should be {} and is {}{why}",
+                failure.command,
+                failure.rule.id,
+                failure.expected.as_str(),
+                failure.got.as_str(),
+            );
+            let invalid = |spot: Spot| spot.error(ErrorKind::Invalid, sentence.clone());
+            let general = || PolicyError::general(ErrorKind::Invalid, sentence.clone());
+            Err(policy.spot(&failure.rule.at).map_or_else(general, invalid))
+        }
     }
 }
 
@@ -130,7 +161,10 @@ fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<
         Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
             code: "tools_unsupported",
             stage: Stage::Command,
-            message: format!("tool {} cannot be called: this version runs no tools yet", crate::request::quote::repr(name.as_bytes())),
+            message: format!(
+                "tool {} cannot be called: this version runs no tools yet",
+                crate::request::quote::repr(name.as_bytes())
+            ),
             hint: Some("send the command itself, after `--`".into()),
             rule: None,
         }))),
@@ -141,7 +175,9 @@ fn unsplit(error: WordsError) -> Decision {
     let denial = |code, message, hint| Denial { code, stage: Stage::Command, message, hint, rule: None };
     match error {
         WordsError::Unparsable { .. } => Decision::Invalid(denial("parse_error", error.to_string(), None)),
-        WordsError::Syntax { message, hint, .. } => Decision::Deny(denial("shell_syntax", message, Some(hint))),
+        WordsError::Syntax { message, hint, .. } => {
+            Decision::Deny(denial("shell_syntax", message, Some(hint)))
+        }
     }
 }
 
@@ -162,26 +198,33 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut ResultDoc) {
     let limits = grant.limits.clone();
-    let confinement = match Confinement::prepare(grant) {
-        Ok(confinement) => confinement,
-        Err(error) => {
-            doc.stage = Some(Stage::Sandbox.as_str());
-            return doc.failed(error.kind(), &error.to_string(), error.hint());
-        }
-    };
-    let wanted = Enforced::planned(&confinement);
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let ended = sinks.map_err(run::RunError::from).and_then(|mut sinks| run::run(confinement, &mut sinks));
+    let confined = Confinement::prepare(grant, guarded(policies)).map_err(RunError::from);
+    let ended = match (confined, sinks) {
+        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
+        (Err(error), _) => Err(error),
+        (_, Err(error)) => Err(error.into()),
+    };
     match ended {
-        Ok(ended) => {
-            let enforced = wanted.really(ended.tree.as_str());
-            doc.ran(&ended, &limits, &enforced);
-            if let How::NotStarted { step, errno } = ended.how {
-                report_not_started(doc, step, errno);
-            }
+        Ok(ended) => doc.ran(&ended, &limits),
+        Err(RunError::Prepare(error)) => {
+            doc.stage = Some(Stage::Sandbox.as_str());
+            doc.failed(error.kind(), &error.to_string(), error.hint());
         }
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+}
+
+/// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
+fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
+    let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
+    let audits = policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| a.file.canonicalize().ok());
+    let with_lock = audits.flat_map(|file| {
+        let mut lock = file.clone().into_os_string();
+        lock.push(".lock");
+        [file, PathBuf::from(lock)]
+    });
+    sources.chain(with_lock).collect()
 }

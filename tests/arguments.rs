@@ -43,7 +43,11 @@ fn refused(bench: &Bench, policy: &str, commands: &[(&str, &str)]) {
     for (text, what) in commands {
         let answer = bench.host(policy).command(text);
         assert_eq!((answer.status(), answer.exit), ("denied", 126), "{text:?}\n{}", answer.show());
-        assert!(answer.str("text").contains(what) && answer.str("text").contains("no shell"), "{text:?}\n{}", answer.show());
+        assert!(
+            answer.str("text").contains(what) && answer.str("text").contains("no shell"),
+            "{text:?}\n{}",
+            answer.show()
+        );
         answer.nothing_ran();
         assert!(!ran.exists());
     }

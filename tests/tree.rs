@@ -14,7 +14,9 @@ fn marker(seed: u32) -> String {
 }
 
 fn policy(held: &str, limits: &str) -> String {
-    format!("allow = [\"sh\", \"sleep\", \"python3\", \"perl\"]\n[sandbox]\nprofile = \"host\"\nprocesses = \"{held}\"\n[limits]\n{limits}\n")
+    format!(
+        "allow = [\"sh\", \"sleep\", \"python3\", \"perl\"]\n[sandbox]\nprofile = \"host\"\nprocesses = \"{held}\"\n[limits]\n{limits}\n"
+    )
 }
 
 fn both_kinds(bench: &Bench, limits: &str, words: impl Fn(&str) -> Vec<String>, check: impl Fn(&Answer)) {
@@ -35,7 +37,12 @@ fn sh(script: String) -> Vec<String> {
 }
 
 fn timed_out(answer: &Answer) {
-    assert_eq!((answer.status(), answer.exit, answer.str("limit")), ("timeout", 124, "wall_time"), "{}", answer.show());
+    assert_eq!(
+        (answer.status(), answer.exit, answer.str("limit")),
+        ("timeout", 124, "wall_time"),
+        "{}",
+        answer.show()
+    );
     assert!(answer.took < Duration::from_secs(4), "took {:?}", answer.took);
 }
 

@@ -128,9 +128,9 @@ pub enum Verbs {
     /// Load policies, lint them and run every example
     Check(CheckArgs),
     /// Say how a request would be decided; run and write nothing
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Look at audit files
-    #[command(disable_help_subcommand = true)]
+    #[command(disable_help_subcommand = true, arg_required_else_help = false)]
     Audit {
         /// What to do with them.
         #[command(subcommand)]

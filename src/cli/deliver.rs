@@ -1,7 +1,10 @@
 //! Hands a result out: standard output, the result file or descriptor, one line on standard error.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use super::args::Format;
 use super::meant::OutputOptions;
@@ -24,13 +27,29 @@ impl Copies {
     pub fn open(options: &OutputOptions) -> Result<Copies, String> {
         let mut files = Vec::new();
         if let Some(path) = &options.result_file {
-            let shown = crate::request::quote::display(path.as_os_str().as_encoded_bytes());
-            let file = fd::create_private(path).map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
+            let shown = crate::request::quote::display(path.as_os_str().as_bytes());
+            // Non-blocking for the opening alone: a pipe nobody reads must not hang the start.
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+                .open(path)
+                .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
+            fd::set_nonblocking(file.as_fd(), false)
+                .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
             files.push(file);
         }
         if let Some(number) = options.result_fd {
-            let file = fd::duplicate_for_writing(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
-            files.push(file);
+            if number == 0 || (number == 1 && options.format == Format::Json) {
+                return Err(format!(
+                    "--result-fd {number}: standard output already carries the JSON result, and input is no output"
+                ));
+            }
+            let copy =
+                fd::duplicate(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
+            files.push(File::from(copy));
         }
         Ok(Copies { files })
     }

@@ -9,8 +9,9 @@ use super::args::{Format, RunArgs};
 use super::deliver::{Copies, deliver, put, say};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
-use crate::decision::{Facts, environment};
-use crate::policy::stack::Places;
+use crate::decision::{self, Facts};
+use crate::policy::load::LoadContext;
+use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::{Answer, Call, Surroundings, perform, sys};
@@ -64,7 +65,10 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
         Ok(copies) => copies,
         Err(message) => {
             let json_wanted = options.format == Format::Json;
-            return usage(&UsageError { code: "usage", message, json_wanted }, &OutputOptions { format: options.format, ..OutputOptions::default() });
+            return usage(
+                &UsageError { code: "usage", message, json_wanted },
+                &OutputOptions { format: options.format, ..OutputOptions::default() },
+            );
         }
     };
     let call = Call { request, policies, pass_through: options.format == Format::Raw };
@@ -78,7 +82,11 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
     doc.failed(error.code, &error.message, None);
     if error.json_wanted {
         let copies = Copies::open(options).unwrap_or_default();
-        return deliver(&Answer { doc, excerpt: None }, &OutputOptions { format: Format::Json, ..OutputOptions::default() }, copies);
+        return deliver(
+            &Answer { doc, excerpt: None },
+            &OutputOptions { format: Format::Json, ..OutputOptions::default() },
+            copies,
+        );
     }
     say(&format!("guardexec: error: {error}"));
     USAGE
@@ -86,23 +94,30 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
 
 /// What judging may know of the caller and the machine.
 fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
-    let env = environment::clean_environment(raw);
-    let variable = |name: &str| {
-        env.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| OsString::from_vec(v.clone())).filter(|v| !v.is_empty())
+    let env = decision::clean_environment(raw);
+    let variable = |name: &str| -> Option<OsString> {
+        env.iter()
+            .find(|(n, _)| n == name.as_bytes())
+            .map(|(_, v)| OsString::from_vec(v.clone()))
+            .filter(|v| !v.is_empty())
     };
     let uid = nix::unistd::getuid();
     let entry = nix::unistd::User::from_uid(uid).ok().flatten();
     let home = entry.as_ref().map_or_else(|| PathBuf::from("/"), |u| u.dir.clone());
-    let places = Places {
-        named: variable("GUARDEXEC_POLICY").map(PathBuf::from),
-        config_home: variable("XDG_CONFIG_HOME").map(PathBuf::from),
-        home: home.clone(),
-        etc: PathBuf::from("/etc/guardexec"),
-        uid: nix::unistd::geteuid().as_raw(),
+    let search = Search {
+        given: Vec::new(),
+        env_policy: variable("GUARDEXEC_POLICY"),
+        xdg_config_home: variable("XDG_CONFIG_HOME"),
+        system: PathBuf::from(Search::SYSTEM),
     };
+    let load = LoadContext { home: home.clone(), uid: nix::unistd::geteuid().as_raw() };
     let agent = variable("GUARDEXEC_AGENT").map(|a| text(&a));
     let user = entry.map_or_else(|| uid.to_string(), |u| u.name);
-    Surroundings { facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent }, places }
+    Surroundings {
+        facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent },
+        search,
+        load,
+    }
 }
 
 /// Bytes that are not UTF-8 become U+FFFD: such an agent matches nothing that a policy can name.

@@ -9,9 +9,14 @@ use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use crate::request::quote;
 
 pub mod args;
+mod deliver;
+mod entry;
 pub mod meant;
 #[cfg(test)]
 mod tests;
+mod verbs;
+
+pub use entry::main;
 
 use args::{
     AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, Verbs, VerifyArgs,
@@ -92,7 +97,7 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = Verbs::command().try_get_matches_from(words)?;
     Ok(match Verbs::from_arg_matches(&matches)? {
         Verbs::Check(args) => Cli::Check(args),
-        Verbs::Explain(args) => Cli::Explain(Box::new(args)),
+        Verbs::Explain(args) => Cli::Explain(args),
         Verbs::Audit { verb: AuditVerb::Verify(args) } => Cli::AuditVerify(args),
         Verbs::Doctor(args) => Cli::Doctor(args),
         Verbs::Schema(args) => Cli::Schema(args),
@@ -105,7 +110,7 @@ fn settle(error: &clap::Error, verb: bool, json_wanted: bool) -> Result<Cli, Usa
     match error.kind() {
         ErrorKind::DisplayHelp if verb => Ok(Cli::Help(error.render().to_string())),
         // The run's own command knows no verbs: show the whole.
-        ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_long_help().to_string())),
+        ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_help().to_string())),
         ErrorKind::DisplayVersion => Ok(Cli::Version(error.render().to_string())),
         _ => Err(UsageError { code: "usage", message: one_line(error, verb), json_wanted }),
     }
@@ -124,8 +129,10 @@ fn one_line(error: &clap::Error, verb: bool) -> String {
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();
     let said = said.split("\nFor more information").next().unwrap_or_default();
-    let parts: Vec<&str> = said.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
-    let line = parts.join(" ");
+    // clap's advice to put an unknown word behind `--` is given below, in our words.
+    let kept = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass");
+    let parts: Vec<&str> = said.split('\n').map(str::trim).filter(kept).collect();
+    let line = parts.join(" ").replace(" tip: ", "; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     let mut line = quote::escape_text(line).replace('\t', "\\t");
     if !verb && error.kind() == ErrorKind::UnknownArgument {

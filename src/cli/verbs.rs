@@ -8,8 +8,11 @@ use serde_json::json;
 use super::args::{CheckArgs, DoctorArgs, ExplainArgs, SchemaArgs, SchemaName, VerifyArgs};
 use super::deliver::{put, say};
 use super::meant;
+use crate::policy::error::PolicyError;
+use crate::policy::lint;
+use crate::policy::load::load;
 use crate::policy::model::Place;
-use crate::policy::{PolicyError, lint, stack};
+use crate::policy::stack::Stack;
 use crate::report::audit::verify;
 use crate::report::{json as safe_json, schema};
 use crate::request::quote::escape_text;
@@ -45,7 +48,13 @@ pub fn check(args: &CheckArgs, around: &Surroundings) -> u8 {
             (Some(file), Some(line)) => format!("{file}:{line}: "),
             _ => String::new(),
         };
-        put(format!("{}{} [{}]{hint}\n", place, found["message"].as_str().unwrap_or_default(), found["code"].as_str().unwrap_or_default()).as_bytes());
+        put(format!(
+            "{}{} [{}]{hint}\n",
+            place,
+            found["message"].as_str().unwrap_or_default(),
+            found["code"].as_str().unwrap_or_default()
+        )
+        .as_bytes());
     }
     match (unusable, warnings.len()) {
         (true, _) => UNUSABLE,
@@ -66,12 +75,17 @@ fn targets(args: &CheckArgs) -> Vec<Vec<PathBuf>> {
 }
 
 fn check_one(files: &[PathBuf], around: &Surroundings) -> Result<Vec<serde_json::Value>, PolicyError> {
-    let policies = if files.is_empty() { stack::load(files, &around.places)? } else { stack::load_only(files, &around.places)? };
+    let policies = match files {
+        [] => Stack::load(&around.search, &around.load)?.policies,
+        files => files.iter().map(|file| load(file, &around.load)).collect::<Result<_, _>>()?,
+    };
     let mut findings = Vec::new();
     for policy in &policies {
         policy.compile_all()?;
         crate::spine::hold_examples(policy, None)?;
-        findings.extend(lint::lint(policy).iter().map(|f| finding(f.code, f.at.as_ref(), &f.message, f.hint.as_deref())));
+        findings.extend(
+            lint::lint(policy).iter().map(|f| finding(f.code, Some(&f.at), &f.message, f.hint.as_deref())),
+        );
     }
     Ok(findings)
 }

@@ -1,17 +1,114 @@
-//! Judging: pure functions from policy and request to a decision. Nothing here runs or writes anything.
+//! Judging: from policy and request to a decision. Nothing here runs or writes anything; what it reads of the disk
+//! is the program, the working directory, and the paths that `path` limits speak of.
 //!
 //! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
 //! instead. Only this room makes a [`Grant`].
 
+mod arguments;
+mod asker;
+mod closed;
+mod command;
+mod cwd;
+mod decimal;
+mod denial;
+mod environment;
+mod examples;
+mod globs;
+mod judge;
+mod open;
+mod paths;
+mod settle;
+mod sizes;
+mod spelling;
+#[cfg(test)]
+mod tests;
+mod values;
+
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use crate::policy::model::{
-    EffectiveLimits, Filesystem, Layer, NetworkMode, Place, Profile, ProgramName, TreeKind, Verdict,
+    EffectiveLimits, EnvPolicy, Filesystem, Layer, Network, NetworkMode, Place, Policy, Profile, ProgramName,
+    Rule, TreeKind, Verdict,
 };
 use crate::program::Program;
 use crate::request::Stdin;
+
+pub use environment::clean_environment;
+pub use examples::{ExampleFailure, Split, run_examples};
+pub use judge::{PRIVATE_TMP, decide, decide_with};
+
+/// Judging goes on with a value, or ends with a decision.
+type Judged<T> = Result<T, Box<Decision>>;
+
+/// One thing that judging found, for `explain`.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// `request`, `command`, `program`, `arguments`, `environment`, `cwd`, `limits`, `decision`.
+    pub stage: &'static str,
+    /// A word or two: `allow`, `deny`, `found`, ...
+    pub outcome: String,
+    /// What exactly; safe to print.
+    pub detail: String,
+    /// The rule it comes from, where it comes from one.
+    pub rule: Option<RuleRef>,
+}
+
+/// A rule of the deciding strength, with the policy it stands in: what may tighten a grant.
+#[derive(Debug, Clone, Copy)]
+struct Match<'p> {
+    policy: &'p Policy,
+    rule: &'p Rule,
+}
+
+impl<'p> Match<'p> {
+    /// The rule's own paths, key by key, over its file's.
+    fn filesystem(&self) -> Filesystem {
+        let file = &self.policy.filesystem;
+        let Some(own) = &self.rule.own.filesystem else { return file.clone() };
+        let pick =
+            |own: &Option<Vec<PathBuf>>, file: &Option<Vec<PathBuf>>| own.clone().or_else(|| file.clone());
+        let mut deny = own.deny.clone().unwrap_or_default();
+        // A rule may widen its file's defaults, but what a file denies stays denied.
+        deny.extend(file.deny.iter().flatten().cloned());
+        Filesystem {
+            cwd: pick(&own.cwd, &file.cwd),
+            read: pick(&own.read, &file.read),
+            write: pick(&own.write, &file.write),
+            deny: (own.deny.is_some() || file.deny.is_some()).then_some(deny),
+            tmp: own.tmp.or(file.tmp),
+            map: if own.map.is_empty() { file.map.clone() } else { own.map.clone() },
+        }
+    }
+
+    /// The rule's own network, else its file's; a mode the rule does not write is its file's.
+    fn network(&self) -> Network {
+        let file = &self.policy.network;
+        match &self.rule.own.network {
+            None => file.clone(),
+            Some(own) => Network { mode: own.mode.or(file.mode), ..own.clone() },
+        }
+    }
+
+    /// The rule's own environment over its file's: lists replace, `set` adds.
+    fn env(&self) -> EnvPolicy {
+        let file = &self.policy.env;
+        let Some(own) = &self.rule.own.env else { return file.clone() };
+        let mut set = file.set.clone();
+        set.extend(own.set.clone());
+        EnvPolicy {
+            pass: own.pass.clone().or_else(|| file.pass.clone()),
+            request: own.request.clone().or_else(|| file.request.clone()),
+            set,
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        self.policy.sandbox.profile.unwrap_or_default()
+    }
+}
 
 /// The rule that decided.
 #[derive(Debug, Clone)]
@@ -138,6 +235,22 @@ pub struct Grant {
     pub(crate) wanted: Wanted,
     /// Sentences for the result's `warnings`.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Grant {
+    /// Points `HOME` and `TMPDIR` at the run's private directory, where they still hold the placeholder of a profile
+    /// other than `host`. For the room that makes that directory.
+    pub(crate) fn point_tmp_at(&mut self, dir: &Path) {
+        for name in ["HOME=", "TMPDIR="] {
+            let placeholder = [name.as_bytes(), judge::PRIVATE_TMP.as_bytes()].concat();
+            for entry in self.envp.iter_mut().filter(|e| e.as_bytes() == placeholder) {
+                let value = [name.as_bytes(), dir.as_os_str().as_bytes()].concat();
+                if let Ok(value) = CString::new(value) {
+                    *entry = value;
+                }
+            }
+        }
+    }
 }
 
 /// What judging may know of the caller and the machine.

@@ -200,8 +200,8 @@ const PREFIXES: &[&str] = &[
     "AUTOM4TE",
     "BASH_FUNC_",
     "BUILDKIT_",
-    "BUNDLE_",
     "BUNDLER_",
+    "BUNDLE_",
     "CARGO_",
     "CCACHE_",
     "CLOUDSDK_",
@@ -224,6 +224,8 @@ const PREFIXES: &[&str] = &[
     "HELM_",
     "JULIA_",
     "LD_",
+    "LUAJIT",
+    "LUAROCKS_",
     "LUA_",
     "MALLOC_",
     "MYSQL",
@@ -257,13 +259,7 @@ const PREFIXES: &[&str] = &[
 pub fn is_hook(name: &[u8]) -> bool {
     NAMES.binary_search_by(|n| n.as_bytes().cmp(name)).is_ok()
         || PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
-        || is_lua_version(name)
         || is_bash_function(name)
-}
-
-/// `LUA_PATH_5_4` is covered by the prefix; `LUAROCKS_*`, `LUAJIT*` and the like by this.
-fn is_lua_version(name: &[u8]) -> bool {
-    name.starts_with(b"LUAROCKS_") || name.starts_with(b"LUAJIT")
 }
 
 /// Older shells read a function out of any variable whose name carries `()`.

@@ -1,6 +1,6 @@
 //! `extends`: several files become one policy. Lists append, scalars override, tables merge, a deny stays.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::error::{PolicyError, printable};
@@ -124,6 +124,8 @@ fn place(at: &Place) -> String {
 #[derive(Default)]
 struct Joined {
     rules: Vec<Rule>,
+    /// Ids of the short entries seen: one that several files share is one rule.
+    short: HashSet<String>,
     tools: BTreeMap<String, Tool>,
     limits: Limits,
     env: EnvPolicy,
@@ -139,8 +141,7 @@ struct Joined {
 impl Joined {
     fn add(&mut self, index: usize, file: File) {
         for read in file.rules {
-            let known = read.short && self.rules.iter().any(|r| r.id == read.rule.id);
-            if !known {
+            if !read.short || self.short.insert(read.rule.id.clone()) {
                 self.rules.push(read.rule);
             }
         }

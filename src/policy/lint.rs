@@ -170,7 +170,7 @@ fn find(policy: &Policy, name: &str) -> Place {
     for source in policy.sources.iter().rev() {
         if let Some(index) = source.text.lines().position(holds) {
             return Place {
-                file: Arc::clone(&source.path),
+                file: Arc::clone(&source.shown),
                 line: u32::try_from(index + 1).unwrap_or(u32::MAX),
             };
         }

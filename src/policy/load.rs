@@ -74,7 +74,8 @@ impl Loader<'_> {
         }
         self.open.pop();
         self.done.push(opened.identity);
-        let source = Source { path: Arc::from(opened.canonical), sha256, text };
+        let shown = Arc::clone(&doc.shown);
+        let source = Source { path: Arc::from(opened.canonical), shown, sha256, text };
         self.parts.push(Part { doc, file, source });
         Ok(())
     }
@@ -197,4 +198,4 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::policy) mod tests;

@@ -83,6 +83,8 @@ pub struct Policy {
 pub struct Source {
     /// Its path (canonical).
     pub path: Arc<Path>,
+    /// The name under which a [`Place`] speaks of it.
+    pub shown: Arc<Path>,
     /// SHA-256 of its bytes, lower-case hex.
     pub sha256: String,
     /// Its text, kept for excerpts in messages.

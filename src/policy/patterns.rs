@@ -62,3 +62,49 @@ fn refused(pattern: &Pattern, why: &str) -> PolicyError {
         None => PolicyError::general(ErrorKind::Invalid, message),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::load::load;
+    use crate::policy::load::tests::{Dir, context};
+
+    #[test]
+    fn patterns_are_compiled_when_asked_for_and_complain_at_their_place() {
+        let d = Dir::new();
+        let p = load(&d.put(
+        "p.toml",
+        "[[rule]]\nid = \"a\"\nprogram = \"/bin/a\"\ndecision = \"allow\"\noperands = [{ pattern = '(?=x)' }]\n[[rule]]\n\
+         id = \"b\"\nprogram = \"b\"\ndecision = \"allow\"\nflags = [{ name = \"-b\", value = { pattern = 'x)|(y' } }]\n[[rule]]\n\
+         id = \"c\"\nprogram = \"c\"\ndecision = \"deny\"\noperands = [{ pattern = '(a)\\1' }]\n[tools.t]\nargv = [\"ls\"]\n\
+         description = \"d\"\ndecision = \"ask\"\nparams.p = { type = \"string\", pattern = '(a{1000}){1000}' }",
+    ), &context()).unwrap();
+        p.compile_patterns_for(b"other").unwrap();
+        let error = p.compile_patterns_for(b"/bin/a").unwrap_err();
+        let want = format!(
+        "error: the pattern cannot be used: look-around, including look-ahead and look-behind, is not supported
+ --> {}:6:25
+  |
+6 | operands = [{{ pattern = '(?=x)' }}]
+  |                         ^^^^^^^",
+        d.0.join("p.toml").display()
+    );
+        assert_eq!(error.to_string(), want);
+        assert_eq!(p.compile_all().unwrap_err(), error);
+        assert_eq!(p.compile_patterns_for(b"a").unwrap_err(), error);
+        let line = |e: PolicyError| d.plain(&e);
+        assert_eq!(
+            line(p.compile_patterns_for(b"b").unwrap_err()),
+            "D/p.toml:11:45: the pattern cannot be used: unopened group"
+        );
+        assert_eq!(
+            line(p.compile_patterns_for(b"./c").unwrap_err()),
+            "D/p.toml:16:25: the pattern cannot be used: backreferences are not supported"
+        );
+        assert_eq!(
+            line(p.compile_patterns_of_tool("t").unwrap_err()),
+            "D/p.toml:21:41: the pattern cannot be used: Compiled regex exceeds size limit of 1048576 bytes"
+        );
+        p.compile_patterns_of_tool("none").unwrap();
+    }
+}

@@ -104,20 +104,24 @@ pub fn check_way(path: &Path, uid: u32) -> Result<PathBuf, TrustError> {
     let mut at = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = parts(&whole).collect();
     let mut links = 0;
-    directory(&at, uid)?;
+    let root = look(&at)?;
+    // Whoever owns `/` can put anything in the place of everything. In a user namespace that leaves the host's
+    // root unmapped, this is how the host's root looks (user_namespaces(7), overflow uid).
+    let trusted = [0, uid, root.uid()];
+    directory(&at, &root, trusted)?;
     while let Some(part) = todo.pop_front() {
         if part == ".." {
             at.pop();
             continue;
         }
         let next = at.join(&part);
-        let meta = fs::symlink_metadata(&next).map_err(|e| fail(&next, Problem::Io(e)))?;
+        let meta = look(&next)?;
         if meta.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
                 return Err(fail(path, Problem::TooManyLinks));
             }
-            owner(&next, &meta, uid)?;
+            owner(&next, &meta, trusted)?;
             let target = fs::read_link(&next).map_err(|e| fail(&next, Problem::Io(e)))?;
             if target.is_absolute() {
                 at = PathBuf::from("/");
@@ -128,7 +132,7 @@ pub fn check_way(path: &Path, uid: u32) -> Result<PathBuf, TrustError> {
             continue;
         }
         if !todo.is_empty() {
-            directory_of(&next, &meta, uid)?;
+            directory(&next, &meta, trusted)?;
         }
         at = next;
     }
@@ -143,14 +147,13 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     })
 }
 
-fn directory(path: &Path, uid: u32) -> Result<(), TrustError> {
-    let meta = fs::symlink_metadata(path)
-        .map_err(|e| TrustError { path: path.to_owned(), problem: Problem::Io(e) })?;
-    directory_of(path, &meta, uid)
+fn look(path: &Path) -> Result<fs::Metadata, TrustError> {
+    fs::symlink_metadata(path).map_err(|e| TrustError { path: path.to_owned(), problem: Problem::Io(e) })
 }
 
-fn directory_of(path: &Path, meta: &fs::Metadata, uid: u32) -> Result<(), TrustError> {
-    owner(path, meta, uid)?;
+/// `trusted` are the owners who may have made a directory or a link on the way.
+fn directory(path: &Path, meta: &fs::Metadata, trusted: [u32; 3]) -> Result<(), TrustError> {
+    owner(path, meta, trusted)?;
     if meta.mode() & WRITABLE != 0 && meta.mode() & STICKY == 0 {
         let problem = Problem::WritableByOthers(meta.mode() & 0o7777);
         return Err(TrustError { path: path.to_owned(), problem });
@@ -158,8 +161,8 @@ fn directory_of(path: &Path, meta: &fs::Metadata, uid: u32) -> Result<(), TrustE
     Ok(())
 }
 
-fn owner(path: &Path, meta: &fs::Metadata, uid: u32) -> Result<(), TrustError> {
-    if meta.uid() == 0 || meta.uid() == uid {
+fn owner(path: &Path, meta: &fs::Metadata, trusted: [u32; 3]) -> Result<(), TrustError> {
+    if trusted.contains(&meta.uid()) {
         return Ok(());
     }
     Err(TrustError { path: path.to_owned(), problem: Problem::ForeignOwner(meta.uid()) })

@@ -9,8 +9,9 @@ use crate::decision::{Denial, Grant, RuleRef};
 use crate::policy::model::{Bound, EffectiveLimits, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
+use crate::request::quote;
 use crate::run::{Captured, Ended, How, LimitKind};
-use crate::sandbox::Enforced;
+use crate::sandbox::{Enforced, Step};
 
 use super::json;
 use super::result::{ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, words};
@@ -102,12 +103,14 @@ impl ResultDoc {
         self.exit_status = Status::NeedsApproval.exit_status(None, None);
         self.text = text::blocked(
             &format!("a person has to approve this first ({}, {})", grant.reason, grant.rule.at),
-            Some("nothing ran; ask the operator to run it, or change the request so that an allow rule matches"),
+            Some(
+                "nothing ran; ask the operator to run it, or change the request so that an allow rule matches",
+            ),
         );
     }
 
     /// How the run went, and under what.
-    pub fn ran(&mut self, ended: &Ended, limits: &EffectiveLimits, enforced: &Enforced) {
+    pub fn ran(&mut self, ended: &Ended, limits: &EffectiveLimits) {
         self.duration_ms = millis(ended.duration);
         self.limit = ended.limit.map(LimitKind::as_str);
         self.limits = limit_docs(limits, ended);
@@ -119,10 +122,11 @@ impl ResultDoc {
         self.warnings.extend(ended.warnings.iter().cloned());
         if ended.unreaped {
             self.warnings.push(
-                "a process was killed and could not be reaped yet: it waits uninterruptibly in the kernel".into(),
+                "a process was killed and could not be reaped yet: it waits uninterruptibly in the kernel"
+                    .into(),
             );
         }
-        self.sandbox = Some(sandbox_doc(enforced));
+        self.sandbox = Some(sandbox_doc(&ended.enforced));
         self.streams(&ended.stdout, &ended.stderr);
         let signal = self.ending(ended);
         self.exit_status = match (self.status, ended.limit) {
@@ -132,7 +136,46 @@ impl ResultDoc {
             }
             (status, _) => status.exit_status(self.exit_code, signal),
         };
-        self.ran_text(ended, limits);
+        match ended.how {
+            How::NotStarted { step, errno } => self.not_started(step, errno),
+            _ => self.ran_text(ended, limits),
+        }
+    }
+
+    /// The program never ran: which step failed, and what that means for the caller.
+    fn not_started(&mut self, step: Step, errno: i32) {
+        let why = std::io::Error::from_raw_os_error(errno);
+        let program = self.program.as_ref().map_or_else(String::new, |p| quote::display(p.path.as_bytes()));
+        let (status, message, hint) = match (step, errno) {
+            (Step::Exec, libc::ENOENT) => (
+                Status::NotFound,
+                format!("{program} names an interpreter that was not found"),
+                "look at its first line",
+            ),
+            (Step::Exec, libc::ENOEXEC) => (
+                Status::ExecFailed,
+                format!("{program} is no program this machine can execute, and no shell is tried: {why}"),
+                "start a script with #! and its interpreter",
+            ),
+            (Step::Exec, _) => (
+                Status::ExecFailed,
+                format!("{program} could not be executed: {why}"),
+                "look at its mode and its file system",
+            ),
+            (Step::Program, _) => (
+                Status::ExecFailed,
+                format!("{program} was replaced while it was being started"),
+                "try again",
+            ),
+            (step, _) => {
+                (Status::Error, format!("could not {step}: {why}; nothing ran"), "see `guardexec doctor`")
+            }
+        };
+        self.status = status;
+        self.exit_status = status.exit_status(None, None);
+        self.text = text::failed(&message, Some(hint));
+        self.reason = Some(message.clone());
+        self.error = Some(ErrorDoc { kind: "start".into(), message, hint: Some(hint.into()) });
     }
 
     /// Status, exit code and signal; gives the signal's number.
@@ -187,7 +230,8 @@ impl ResultDoc {
             stderr: self.stderr.as_deref().unwrap_or_default(),
         });
         if !matches!(self.status, Status::Ok | Status::NonzeroExit) {
-            self.reason = Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());
+            self.reason =
+                Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());
         }
     }
 }

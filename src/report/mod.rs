@@ -4,6 +4,7 @@
 //! no byte of it can forge a line, drive a terminal or leak a secret.
 
 pub mod audit;
+pub mod compose;
 pub mod json;
 pub mod mask;
 pub mod result;
@@ -11,3 +12,4 @@ pub mod run_id;
 pub mod schema;
 pub mod status;
 pub mod text;
+pub mod trail;

@@ -12,6 +12,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 
+#[cfg(test)]
+mod properties;
 mod refusal;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::program::ProgramKind;
+use crate::sandbox::layers::Layers;
 use crate::sandbox::rlimit::Rlimit;
 use crate::sandbox::{Confinement, Prepared, Stage, Step};
 use crate::sys::process::Pid;
@@ -20,6 +21,9 @@ pub struct Plan<'a> {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     program: RawFd,
+    /// What exec is given for a path: the script's, or the empty one beside the descriptor. It may lie at an address
+    /// that the system call filter alone lets through.
+    exec_path: *const c_char,
     path: &'a CStr,
     device: u64,
     inode: u64,
@@ -45,19 +49,25 @@ impl<'a> Plan<'a> {
     /// Composes the plan; the pointers in it live as long as the confinement is borrowed.
     pub fn new(
         c: &'a Confinement,
+        layers: &'a Layers,
         stdio: [RawFd; 3],
         rlimits: Vec<Rlimit>,
         cpus: Option<Vec<usize>>,
     ) -> Plan<'a> {
         Plan {
             argv: pointers(&c.argv),
-            envp: pointers(&c.envp),
+            envp: pointers(&layers.envp),
             program: c.program.as_raw_fd(),
+            exec_path: match (&layers.secret, c.kind) {
+                (Some(secret), _) => secret.as_ptr(),
+                (None, ProgramKind::Binary) => c"".as_ptr(),
+                (None, ProgramKind::Script) => c.path.as_ptr(),
+            },
             path: &c.path,
             device: c.device,
             inode: c.inode,
             kind: c.kind,
-            steps: &c.steps,
+            steps: &layers.steps,
             stdio,
             rlimits,
             cpus: cpus.map(|list| cpu_set(&list)),
@@ -228,7 +238,7 @@ fn exec(plan: &Plan<'_>) -> Result<(), i32> {
     let (argv, envp) = (plan.argv.as_ptr(), plan.envp.as_ptr());
     match plan.kind {
         ProgramKind::Binary => {
-            let (fd, empty) = (plan.program, c"".as_ptr());
+            let (fd, empty) = (plan.program, plan.exec_path);
             // SAFETY: argv and envp are null-terminated arrays of NUL-terminated strings that the confinement
             // owns; execveat(2) returns only on failure.
             done(unsafe { libc::syscall(libc::SYS_execveat, fd, empty, argv, envp, libc::AT_EMPTY_PATH) })
@@ -239,7 +249,7 @@ fn exec(plan: &Plan<'_>) -> Result<(), i32> {
                 return Err(errno);
             }
             // SAFETY: as above.
-            done(unsafe { libc::syscall(libc::SYS_execve, plan.path.as_ptr(), argv, envp) })
+            done(unsafe { libc::syscall(libc::SYS_execve, plan.exec_path, argv, envp) })
         }
     }
 }

@@ -12,9 +12,12 @@ use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
 use super::{Ended, How, RunError};
+use crate::policy::model::{NetworkMode, Profile};
+use crate::sandbox::identity::Identity;
+use crate::sandbox::layers::{self, Ground};
 use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
-use crate::sandbox::{Confinement, Input, Step, is_root};
+use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
 use crate::sys::process::{self, Forked, Pid};
 use crate::sys::signal::{Caught, SignalSet};
 use crate::sys::{errno_of, fd};
@@ -34,7 +37,7 @@ struct Ends<'s> {
     feeder: Feeder,
 }
 
-fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks) -> io::Result<Ends<'s>> {
+fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Result<Ends<'s>> {
     let pair = || -> io::Result<(OwnedFd, OwnedFd)> {
         let (read, write) = fd::pipe()?;
         Ok((fd::above_stdio(read)?, fd::above_stdio(write)?))
@@ -51,6 +54,13 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks) -> io::Result<Ends<'s>> {
     };
     let (out, out_child) = pair()?;
     let (err, err_child) = pair()?;
+    if let Some((uid, gid)) = identity.numbers() {
+        // Else the run could not open its own `/dev/stdout` again, or read what a pipe of ours feeds it.
+        let ours = !matches!(c.input, Input::Null | Input::File(_));
+        for end in [&out_child, &err_child].into_iter().chain(ours.then_some(&input)) {
+            std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
+        }
+    }
     let kept = || Captured::new(c.limits.output);
     Ok(Ends {
         child: [input, out_child, err_child],
@@ -63,12 +73,25 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks) -> io::Result<Ends<'s>> {
 }
 
 /// Who holds the run to its `pids`.
-fn pids_by(namespace: Option<&Namespace>) -> PidsBy {
+fn pids_by(namespace: Option<&Namespace>, identity: Identity) -> PidsBy {
     match namespace {
+        _ if matches!(identity, Identity::Anonymous(_)) => PidsBy::OwnUser,
         Some(namespace) if namespace.counts_tasks() => PidsBy::OwnNamespace,
         _ if is_root() => PidsBy::Watch,
         _ => PidsBy::User,
     }
+}
+
+fn pids_exact(by: PidsBy) -> bool {
+    matches!(by, PidsBy::OwnNamespace | PidsBy::OwnUser)
+}
+
+/// The namespaces to be made: those that hold the tree, and under confinement those that keep the run to itself.
+fn flags(c: &Confinement, namespace: Option<&Namespace>) -> i32 {
+    let Some(namespace) = namespace else { return 0 };
+    let ipc = if c.wanted.profile == Profile::Host { 0 } else { libc::CLONE_NEWIPC };
+    let net = if c.wanted.loopback && c.wanted.network == NetworkMode::None { libc::CLONE_NEWNET } else { 0 };
+    namespace.flags() | ipc | net
 }
 
 /// Being a subreaper, so that the keeper's orphans come here; undone when dropped.
@@ -130,29 +153,32 @@ pub fn attempt(
     refusal: Option<(Step, i32)>,
 ) -> Result<Attempt, RunError> {
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
-    let Ends { child, streams, feeder } = ends(c, sinks)?;
+    let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
+    let mut layers = layers::prepare(c, Ground { namespaces: namespace.is_some(), user_namespace })?;
+    let Ends { child, streams, feeder } = ends(c, sinks, layers.identity)?;
     let (control, far) = fd::message_pair()?;
-    let pids = pids_by(namespace);
-    let limits_how = LimitsHow::of(&c.limits, pids == PidsBy::OwnNamespace);
+    let pids = pids_by(namespace, layers.identity);
+    let limits_how = LimitsHow::of(&c.limits, pids_exact(pids));
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
-    let plan = Plan::new(c, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
+    let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
     let reaper = Reaper::new(held);
     let began = Instant::now();
     let deadlines = Deadlines::new(began, &c.limits);
     let task = Task {
         control: fd::above_stdio(far)?,
         namespace,
+        ground: layers.ground.as_ref(),
         plan,
         limits: &c.limits,
-        pids_exact: pids == PidsBy::OwnNamespace,
+        pids_exact: pids_exact(pids),
         backstop: deadlines.backstop(),
     };
-    let (pid, pidfd) = match launch(c, namespace.map_or(0, Namespace::flags), task)? {
+    let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((Step::WorkingDirectory, errno)) => {
             let how = How::NotStarted { step: Step::WorkingDirectory, errno };
             let verdict = Verdict { how: Some(how), ..Verdict::default() };
-            return Ok(Attempt::Ended(Box::new(settle(verdict, streams, held, limits_how))));
+            return Ok(Attempt::Ended(Box::new(settle(verdict, streams, layers.enforced, limits_how))));
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
@@ -171,10 +197,12 @@ pub fn attempt(
     if let Some((step, errno)) = verdict.unable {
         return Ok(Attempt::Unable(step, errno));
     }
-    let mut ended = settle(verdict, streams, held, limits_how);
+    let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper));
+    ended.warnings.append(&mut layers.warnings);
+    ended.warnings.extend(layers.set_aside());
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -184,7 +212,7 @@ type Launched = Result<(Pid, Option<OwnedFd>), (Step, i32)>;
 /// namespace, a descriptor of it would not be. Then goes back.
 fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
     let back = fd::open(c".", libc::O_PATH | libc::O_DIRECTORY).ok();
-    if let Err(error) = fd::fchdir(c.cwd.as_fd()) {
+    if let Err(error) = fd::fchdir(c.cwd_fd.as_fd()) {
         return Ok(Err((Step::WorkingDirectory, errno_of(&error))));
     }
     let forked = process::fork(flags);
@@ -221,7 +249,7 @@ fn reap(pid: Pid, pidfd: Option<&OwnedFd>) -> bool {
     }
 }
 
-fn settle(verdict: Verdict, streams: [Stream<'_>; 2], held: Held, limits_how: LimitsHow) -> Ended {
+fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
     for (name, failed) in [("stdout", stdout.1), ("stderr", stderr.1)] {
@@ -243,7 +271,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], held: Held, limits_how: Li
         stdout: stdout.0,
         stderr: stderr.0,
         survivors: account.map_or(0, |a| a.survivors),
-        tree: held,
+        enforced,
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         warnings,

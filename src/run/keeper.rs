@@ -16,6 +16,7 @@ use super::tree::{self, Held};
 use super::watch::{Listing, Watch};
 use crate::policy::model::EffectiveLimits;
 use crate::sandbox::Step;
+use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
 use crate::sys::process::{self, Pid, Usage, Waited};
 use crate::sys::signal::{SignalSet, keeper_signals};
@@ -30,6 +31,8 @@ pub struct Task<'a> {
     pub control: OwnedFd,
     /// The namespace it was cloned into, if any.
     pub namespace: Option<&'a Namespace>,
+    /// What is to be done in the new namespaces before the child is made.
+    pub ground: Option<&'a GroundWork>,
     /// What the child is to do.
     pub plan: Plan<'a>,
     /// The limits to watch.
@@ -68,6 +71,7 @@ impl Keeper {
     fn start(mut task: Task<'_>) -> Keeper {
         let mut keep: Vec<RawFd> = task.plan.descriptors();
         keep.push(task.control.as_raw_fd());
+        keep.extend(task.ground.and_then(GroundWork::descriptor));
         fd::close_all_but(&mut keep);
         let fail = |step: Step, errno: i32| -> ! {
             let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
@@ -81,7 +85,7 @@ impl Keeper {
         let (held, listing) = match task.namespace {
             Some(namespace) => {
                 let _ = process::set_parent_death_signal(libc::SIGKILL);
-                match namespace.enter() {
+                match namespace.enter(task.ground) {
                     Ok(Proc::Fresh) => (Held::Namespace, Listing::WholeProc),
                     Ok(Proc::Old(errno)) => {
                         let _ = message::send(task.control.as_fd(), &Report::OldProc(errno));
@@ -93,7 +97,9 @@ impl Keeper {
             None => {
                 // Not KILL: the keeper has to sweep first, when it sees the socket's end. A stopped one wakes up.
                 let _ = process::set_parent_death_signal(libc::SIGCONT);
-                if let Err(error) = process::set_subreaper(true) {
+                // Without this file (CONFIG_PROC_CHILDREN) the tree could not be walked, so nothing runs.
+                let walkable = std::fs::metadata("/proc/thread-self/children").map(drop);
+                if let Err(error) = walkable.and_then(|()| process::set_subreaper(true)) {
                     fail(Step::Keeper, errno_of(&error));
                 }
                 (Held::Groups, Listing::Descendants)
@@ -150,8 +156,10 @@ impl Keeper {
             }
             let now = Instant::now();
             if self.killing.is_some_and(|began| now >= began + REAP) {
+                // The front answers now. Whatever is left is hunted on, however long it takes.
                 self.account.unreaped = true;
-                return self.done();
+                self.done();
+                return self.alone();
             }
             if self.backstop.is_some_and(|end| now >= end) {
                 self.kill();
@@ -232,13 +240,14 @@ impl Keeper {
         self.report(&Report::Done(self.account));
     }
 
-    /// The front process is gone: nobody will ask, so nothing may be left.
+    /// The front process is gone or has its answer: nobody will ask, so nothing may be left.
     fn alone(&mut self) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.reap() && Instant::now() < end {
+        let mut pause = Duration::from_millis(5);
+        while !self.reap() {
             tree::kill_all(self.held);
             let mut none: [fd::PollFd; 0] = [];
-            let _ = fd::ppoll(&mut none, Some(Duration::from_millis(5)), &self.mask);
+            let _ = fd::ppoll(&mut none, Some(pause), &self.mask);
+            pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 }

@@ -178,7 +178,12 @@ pub fn send(socket: BorrowedFd<'_>, message: &impl Message) -> io::Result<()> {
 /// user with the run, so nothing but the exact format is believed.
 pub fn receive<M: Message>(socket: BorrowedFd<'_>) -> Received<M> {
     let mut bytes = [0; BYTES];
-    match fd::recv(socket, &mut bytes) {
+    let mut result = fd::recv(socket, &mut bytes);
+    // The other side left without reading our last message. That is said once, before what it wrote itself.
+    if matches!(&result, Err(e) if e.kind() == io::ErrorKind::ConnectionReset) {
+        result = fd::recv(socket, &mut bytes);
+    }
+    match result {
         Ok(BYTES) => M::decode(&unpack(&bytes)).map_or(Received::Gone, Received::Message),
         Ok(_) => Received::Gone,
         Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -192,6 +197,16 @@ pub fn receive<M: Message>(socket: BorrowedFd<'_>) -> Received<M> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn last_words_are_heard_though_ours_were_not_read() {
+        let (a, b) = fd::message_pair().unwrap();
+        send(a.as_fd(), &Order::Finish).unwrap();
+        send(b.as_fd(), &Report::Done(Account::default())).unwrap();
+        drop(b);
+        assert_eq!(receive::<Report>(a.as_fd()), Received::Message(Report::Done(Account::default())));
+        assert_eq!(receive::<Report>(a.as_fd()), Received::Gone);
+    }
 
     #[test]
     fn messages_arrive_whole_and_in_order_and_an_end_is_seen() {

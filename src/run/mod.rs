@@ -29,7 +29,7 @@ pub use tree::Held;
 use crate::policy::model::TreeKind;
 use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::LimitsHow;
-use crate::sandbox::{Confinement, Step};
+use crate::sandbox::{Confinement, Enforced, PrepareError, Step};
 use crate::sys::process;
 use crate::sys::signal::Caught;
 
@@ -114,8 +114,8 @@ pub struct Ended {
     pub stderr: Captured,
     /// Processes that were alive after the main one had ended by itself, and were killed.
     pub survivors: u32,
-    /// What really held the tree.
-    pub tree: Held,
+    /// Which layers were really on.
+    pub enforced: Enforced,
     /// How well each limit was held.
     pub limits_how: LimitsHow,
     /// Something could not be reaped within seconds (uninterruptible); it is killed and will go.
@@ -146,6 +146,8 @@ pub enum RunError {
         /// Why it failed.
         errno: i32,
     },
+    /// A layer cannot be prepared.
+    Prepare(PrepareError),
     /// A pipe, socket or signal handler could not be had.
     System(io::Error),
 }
@@ -159,12 +161,19 @@ impl fmt::Display for RunError {
             RunError::NoTree { step, errno } => {
                 write!(f, "could not {step}: {}", io::Error::from_raw_os_error(*errno))
             }
+            RunError::Prepare(error) => error.fmt(f),
             RunError::System(error) => write!(f, "could not prepare the run: {error}"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
+
+impl From<PrepareError> for RunError {
+    fn from(error: PrepareError) -> RunError {
+        RunError::Prepare(error)
+    }
+}
 
 impl From<io::Error> for RunError {
     fn from(error: io::Error) -> RunError {

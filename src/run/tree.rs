@@ -31,6 +31,8 @@ pub struct Stat {
     pub state: u8,
     /// Its parent.
     pub parent: Pid,
+    /// Its process group.
+    pub group: Pid,
     /// Ticks: own user and system time.
     pub own: u64,
     /// Ticks: of the children it waited for.
@@ -71,6 +73,7 @@ impl Stat {
             pid,
             state: *fields.first()?.as_bytes().first()?,
             parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
             own: at(14)? + at(15)?,
             waited: at(16)? + at(17)?,
             threads: at(20)?,
@@ -130,9 +133,14 @@ fn signal_child(pid: Pid, parent: Pid, signal: i32) -> Option<Stat> {
 }
 
 /// One pass over the descendants, parents first. Returns how many were not yet at rest.
+///
+/// When stopping, the whole process group goes with its first member: one call that no fork can outrun, while a
+/// walk from process to process can be. That member was verified and is stopped, so the group's number is its
+/// own; and since the child began with a session of its own, no group of the tree has a stranger in it.
 fn pass(signal: i32, except: &BTreeSet<Pid>) -> usize {
     let own = process::own_pid();
     let mut moving = 0;
+    let mut groups = BTreeSet::new();
     let mut queue: Vec<(Pid, Pid)> =
         children_of(own).into_iter().filter(|pid| !except.contains(pid)).map(|pid| (pid, own)).collect();
     while let Some((pid, parent)) = queue.pop() {
@@ -141,6 +149,15 @@ fn pass(signal: i32, except: &BTreeSet<Pid>) -> usize {
             continue;
         };
         moving += usize::from(!stat.at_rest());
+        if signal == libc::SIGSTOP && stat.group != process::own_group() && !groups.contains(&stat.group) {
+            let now = if stat.state == b'T' { Some(stat) } else { Stat::read(pid) };
+            if now.is_some_and(|now| {
+                now.parent == parent && now.state == b'T' && now.group == stat.group && now.group > 1
+            }) {
+                groups.insert(stat.group);
+                let _ = process::kill(-stat.group, signal);
+            }
+        }
         queue.extend(children_of(pid).into_iter().map(|child| (child, pid)));
     }
     moving
@@ -149,6 +166,8 @@ fn pass(signal: i32, except: &BTreeSet<Pid>) -> usize {
 /// Stops all descendants until nothing moves (at most `limit`), then kills them. Nothing is reaped meanwhile: a
 /// zombie keeps its number, so a process that forks and dies again and again cannot run away into new ones.
 pub fn sweep(except: &BTreeSet<Pid>, limit: Duration) {
+    // Among hundreds of runnable processes an ordinary share of the processor would come too late.
+    let _hurry = process::Urgent::ask();
     let end = Instant::now() + limit;
     while pass(libc::SIGSTOP, except) > 0 && Instant::now() < end {
         std::thread::yield_now();
@@ -188,7 +207,7 @@ mod tests {
     fn a_name_full_of_parentheses_does_not_move_the_fields() {
         let line = b"42 (a) R 1 (\n) S 7 42 42 0 -1 4194304 1 2 3 4 100 20 3 4 20 0 5 0 777 1000 33 18446744073709551615";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!((stat.pid, stat.state, stat.parent), (42, b'S', 7));
+        assert_eq!((stat.pid, stat.state, stat.parent, stat.group), (42, b'S', 7, 42));
         assert_eq!((stat.own, stat.waited, stat.threads), (120, 7, 5));
         assert_eq!((stat.started, stat.pages), (777, 33));
     }

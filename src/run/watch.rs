@@ -214,7 +214,18 @@ mod tests {
     }
 
     fn stat(pid: Pid, own: u64, waited: u64) -> Stat {
-        Stat { pid, state: b'R', parent: 1, own, waited, threads: 1, started: 5, pages: 10, other: None }
+        Stat {
+            pid,
+            state: b'R',
+            parent: 1,
+            group: 2,
+            own,
+            waited,
+            threads: 1,
+            started: 5,
+            pages: 10,
+            other: None,
+        }
     }
 
     fn reaped(ms: u64) -> Usage {

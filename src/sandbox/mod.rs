@@ -27,14 +27,32 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod doctor;
+pub mod enforced;
+mod error;
+pub mod identity;
+pub mod landlock;
+pub mod layers;
+pub mod loader;
+pub mod mount;
 pub mod namespace;
+pub mod probe;
+pub mod raw;
 pub mod rlimit;
+pub mod seccomp;
+#[cfg(test)]
+mod together;
+pub mod view;
 
 use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+pub use enforced::Enforced;
+pub use error::PrepareError;
 
 use crate::decision::{Grant, Wanted};
 use crate::policy::model::{EffectiveLimits, TreeKind};
@@ -207,21 +225,26 @@ pub enum Input {
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
     /// terminal; it is opened without waiting for a writer.
-    pub fn open(asked: request::Stdin) -> io::Result<Input> {
+    fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
             request::Stdin::Null => Input::Null,
             request::Stdin::Relay => Input::Relay,
             request::Stdin::Bytes(bytes) => Input::Bytes(bytes),
-            request::Stdin::File(path) => {
-                let name = CString::new(path.as_os_str().as_bytes())?;
-                let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
-                if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
-                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
-                }
-                fd::set_nonblocking(file.as_fd(), false)?;
-                Input::File(fd::above_stdio(file)?)
-            }
+            request::Stdin::File(path) => match Input::file(&path) {
+                Ok(file) => Input::File(file),
+                Err(error) => return Err(PrepareError::Stdin { path, error }),
+            },
         })
+    }
+
+    fn file(path: &std::path::Path) -> io::Result<OwnedFd> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
+        if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        fd::set_nonblocking(file.as_fd(), false)?;
+        fd::above_stdio(file)
     }
 }
 
@@ -235,39 +258,43 @@ pub struct Confinement {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) kind: ProgramKind,
-    pub(crate) cwd: OwnedFd,
+    pub(crate) program_path: PathBuf,
+    pub(crate) cwd: PathBuf,
+    pub(crate) cwd_fd: OwnedFd,
     pub(crate) input: Input,
     pub(crate) limits: EffectiveLimits,
     pub(crate) tree: TreeKind,
-    pub(crate) steps: Vec<Prepared>,
     /// What the policy wanted of the layers; each layer's file reads its part.
     pub(crate) wanted: Wanted,
+    /// Files that the policy leads to, which no run may change.
+    pub(crate) guarded: Vec<PathBuf>,
 }
 
 impl Confinement {
-    /// Turns a grant into what the kernel is told. Errors: standard input cannot be opened, or a path has a NUL.
-    pub fn prepare(grant: Grant) -> io::Result<Confinement> {
+    /// Turns a grant into what the kernel is told. `guarded`: files that the policy leads to.
+    ///
+    /// # Errors
+    /// Standard input cannot be opened, a layer that the policy requires cannot be had, or a descriptor is missing.
+    pub fn prepare(grant: Grant, guarded: Vec<PathBuf>) -> Result<Confinement, PrepareError> {
+        let input = Input::open(grant.stdin)?;
         let Program { path, device, inode, kind, file, .. } = grant.program;
         Ok(Confinement {
             argv: grant.argv,
             envp: grant.envp,
             program: fd::above_stdio(file)?,
-            path: CString::new(path.as_os_str().as_bytes())?,
+            path: CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)?,
             device,
             inode,
             kind,
-            cwd: fd::above_stdio(grant.cwd_fd)?,
-            input: Input::open(grant.stdin)?,
+            program_path: path,
+            cwd: grant.cwd,
+            cwd_fd: fd::above_stdio(grant.cwd_fd)?,
+            input,
             limits: grant.limits,
             tree: grant.wanted.processes,
-            steps: Vec::new(),
             wanted: grant.wanted,
+            guarded,
         })
-    }
-
-    /// Adds a prepared mechanism. Within a stage they are applied in the order of adding.
-    pub fn add(&mut self, step: Prepared) {
-        self.steps.push(step);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::io;
 
+use super::layers::GroundWork;
 use super::{Step, is_root};
 use crate::sys::{errno_of, fd, process};
 
@@ -53,6 +54,11 @@ impl Namespace {
         self.flags
     }
 
+    /// Whether this is inside a user namespace of its own.
+    pub fn has_user_namespace(&self) -> bool {
+        self.id_map.is_some()
+    }
+
     /// Whether the kernel counts the tasks of this namespace's user apart from everything else (it does not hold
     /// root to any count).
     pub fn counts_tasks(&self) -> bool {
@@ -60,11 +66,14 @@ impl Namespace {
     }
 
     /// The keeper's half, run as the first process of the namespace.
-    pub fn enter(&self) -> Result<Proc, (Step, i32)> {
+    pub fn enter(&self, ground: Option<&GroundWork>) -> Result<Proc, (Step, i32)> {
         if let Some(map) = &self.id_map {
             // Files in /proc/self of a process that cannot be dumped belong to root, and could not be written.
             let _ = process::set_dumpable(true);
             map.write().map_err(|e| (Step::IdMap, errno_of(&e)))?;
+        }
+        if let Some(ground) = ground {
+            return ground.apply().map(|()| Proc::Fresh).map_err(|errno| (Step::Mounts, errno));
         }
         let private = libc::MS_REC | libc::MS_SLAVE;
         process::mount(None, c"/", None, private, None).map_err(|e| (Step::Mounts, errno_of(&e)))?;

@@ -89,6 +89,8 @@ impl LimitsHow {
 pub enum PidsBy {
     /// The kernel, per user namespace (`RLIMIT_NPROC` of a user that is not root).
     OwnNamespace,
+    /// The kernel, for a user that nothing else runs as.
+    OwnUser,
     /// The kernel per user, beside everything else this user runs, and the watch over the tree.
     User,
     /// The watch over the tree alone: `RLIMIT_NPROC` does not hold root.
@@ -117,6 +119,7 @@ pub fn table(limits: &EffectiveLimits, pids: PidsBy) -> Vec<Rlimit> {
         let tasks = match pids {
             // The keeper, first process of the namespace, is one of its tasks.
             PidsBy::OwnNamespace => Some(number.saturating_add(1)),
+            PidsBy::OwnUser => Some(number),
             // All tasks of the machine are surely at least those of this user.
             PidsBy::User => all_tasks().map(|all| all.saturating_add(number)),
             PidsBy::Watch => None,

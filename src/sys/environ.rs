@@ -55,3 +55,34 @@ pub fn hide_initial_environment() -> usize {
     compiler_fence(Ordering::SeqCst);
     wiped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Run by the test below in a process of its own: wiping would take the environment from the other tests.
+    #[test]
+    fn wiped_when_asked() {
+        if std::env::var_os("GUARDEXEC_TEST_SECRET").is_none() {
+            return;
+        }
+        let entries = take_environment();
+        assert!(entries.contains(&b"GUARDEXEC_TEST_SECRET=hunter2".to_vec()));
+        assert!(hide_initial_environment() > 0);
+        assert_eq!(std::env::var_os("GUARDEXEC_TEST_SECRET"), None);
+        let seen = std::fs::read("/proc/self/environ").unwrap();
+        assert!(seen.iter().all(|&b| b == 0), "{}", String::from_utf8_lossy(&seen));
+        std::process::exit(42);
+    }
+
+    #[test]
+    fn nothing_is_left_in_proc_after_wiping() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "sys::environ::tests::wiped_when_asked"])
+            .env("GUARDEXEC_TEST_SECRET", "hunter2")
+            .output()
+            .unwrap();
+        assert_eq!(status.status.code(), Some(42), "{}", String::from_utf8_lossy(&status.stdout));
+    }
+}

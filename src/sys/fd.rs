@@ -53,6 +53,15 @@ pub fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
     own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })
 }
 
+/// A copy, above 2 and close-on-exec, of a descriptor that the caller handed over by number.
+///
+/// # Errors
+/// It is not open (`EBADF`).
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only; a number that is not open is an error return.
+    own(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })
+}
+
 /// Sets or clears `O_NONBLOCK` on the open file description.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     // SAFETY: fcntl(2) with F_GETFL and F_SETFL takes no pointers.

@@ -117,7 +117,38 @@ pub fn try_wait(pid: Pid) -> Waited {
     }
 }
 
-/// kill(2). The caller vouches that `pid` is -1 inside its own PID namespace, or an unreaped child of its own.
+/// A real-time share of the processor, where it may be had; given back when dropped.
+pub struct Urgent(());
+
+impl Urgent {
+    /// Asks for it; without the privilege (`CAP_SYS_NICE`) nothing changes.
+    pub fn ask() -> Urgent {
+        schedule(libc::SCHED_RR, 1);
+        Urgent(())
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        schedule(libc::SCHED_OTHER, 0);
+    }
+}
+
+fn schedule(policy: libc::c_int, priority: libc::c_int) {
+    // The first member of `struct sched_param` on every libc is all that the kernel reads.
+    let param = [priority, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // SAFETY: the kernel reads one int of a live array. The raw call, because musl's wrapper is a stub.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, param.as_ptr()) };
+}
+
+/// getpgrp(2).
+pub fn own_group() -> Pid {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpgrp() }
+}
+
+/// kill(2). The caller vouches for `pid`: -1 inside its own PID namespace, an unreaped child of its own, or a
+/// group one of whose members is verified and stopped.
 pub(crate) fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) takes numbers only.
     check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
@@ -242,4 +273,20 @@ pub(crate) fn become_user_for_test(id: u32) {
         assert_eq!(libc::syscall(libc::SYS_setresuid, id, id, id), 0);
     }
     let _ = set_dumpable(true);
+}
+
+/// For tests: moves into a user namespace in which no further one can be made.
+#[cfg(test)]
+pub(crate) fn forbid_namespaces_for_test() {
+    let (uid, gid) = ids();
+    // SAFETY: takes a number only, in a process with one thread.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0);
+    for (file, text) in [
+        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
+        ("/proc/sys/user/max_user_namespaces", "0".to_owned()),
+    ] {
+        std::fs::write(file, text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    }
 }

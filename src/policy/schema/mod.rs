@@ -90,7 +90,7 @@ pub(super) struct ReadAudit {
 impl Doc {
     pub fn new(shown: Arc<Path>, dir: PathBuf, home: PathBuf, text: Arc<str>) -> Doc {
         let mut starts = vec![0];
-        starts.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1));
+        starts.extend(text.match_indices('\n').map(|(i, _)| i + 1));
         Doc { shown, dir, home, text, starts }
     }
 

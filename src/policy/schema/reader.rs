@@ -1,5 +1,6 @@
 //! Tables and values of the parsed tree, read with complaints in plain words.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,11 +12,44 @@ use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
 use crate::policy::units::{UnitError, parse_duration, parse_size};
 
+/// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Name<'a>(pub &'static str, pub &'a str, pub &'static str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.0, printable(self.1), self.2)
+    }
+}
+
+/// What messages call a value, put together only when it is shown.
+#[derive(Clone, Copy)]
+pub(super) struct What<'a> {
+    key: &'a str,
+    /// The table it stands in; `None` where the key says enough.
+    table: Option<Name<'a>>,
+    /// How many lists deep it stands in the key's value.
+    depth: usize,
+}
+
+impl fmt::Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for _ in 0..self.depth {
+            f.write_str("an entry of ")?;
+        }
+        write!(f, "`{}`", printable(self.key))?;
+        match &self.table {
+            Some(table) => write!(f, " in {table}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A table and the name by which messages call it, such as `[limits]`.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub doc: &'a Doc,
-    pub name: String,
+    pub name: Name<'a>,
     pub span: Span,
     entries: &'a DeTable<'a>,
 }
@@ -24,7 +58,7 @@ pub(super) struct Table<'a> {
 #[derive(Clone)]
 pub(super) struct Item<'a> {
     pub doc: &'a Doc,
-    pub what: String,
+    pub what: What<'a>,
     pub span: Span,
     value: &'a DeValue<'a>,
 }
@@ -32,7 +66,7 @@ pub(super) struct Item<'a> {
 impl<'a> Table<'a> {
     /// The file itself.
     pub fn root(doc: &'a Doc, entries: &'a DeTable<'a>) -> Table<'a> {
-        Table { doc, name: "the policy".to_owned(), span: 0..0, entries }
+        Table { doc, name: Name("the policy", "", ""), span: 0..0, entries }
     }
 
     /// Refuses every key that is not in `keys`, naming the nearest.
@@ -45,14 +79,14 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key, if it was written.
-    pub fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
         let value = self.entries.get(key)?;
-        let what = format!("`{}` in {}", printable(key), self.name);
+        let what = What { key, table: Some(self.name), depth: 0 };
         Some(Item { doc: self.doc, what, span: value.span(), value: value.get_ref() })
     }
 
     /// The value of a key that has to be written.
-    pub fn need(&self, key: &str) -> Result<Item<'a>, PolicyError> {
+    pub fn need(&self, key: &'static str) -> Result<Item<'a>, PolicyError> {
         self.get(key)
             .ok_or_else(|| self.doc.error(&self.span, format!("`{key}` is missing in {}", self.name)))
     }
@@ -64,7 +98,7 @@ impl<'a> Table<'a> {
             .iter()
             .map(|(k, v)| {
                 let name: &'a str = k.get_ref();
-                let what = format!("`{}` in {}", printable(name), self.name);
+                let what = What { key: name, table: Some(self.name), depth: 0 };
                 (name, k.span(), Item { doc: self.doc, what, span: v.span(), value: v.get_ref() })
             })
             .collect();
@@ -79,19 +113,24 @@ impl<'a> Table<'a> {
     /// `key`, read by `read` if it was written.
     pub fn opt<T>(
         &self,
-        key: &str,
+        key: &'static str,
         read: impl FnOnce(&Item<'a>) -> Result<T, PolicyError>,
     ) -> Result<Option<T>, PolicyError> {
         self.get(key).map(|item| read(&item)).transpose()
     }
 
     /// A boolean that is `false` unless written.
-    pub fn flag(&self, key: &str) -> Result<bool, PolicyError> {
+    pub fn flag(&self, key: &'static str) -> Result<bool, PolicyError> {
         Ok(self.opt(key, Item::boolean)?.unwrap_or(false))
     }
 }
 
 impl<'a> Item<'a> {
+    /// The same, called by its key alone.
+    pub fn by_key(self) -> Item<'a> {
+        Item { what: What { table: None, ..self.what }, ..self }
+    }
+
     /// The same, complaining at another place: a key instead of its value.
     pub fn at(&self, span: &Span) -> Item<'a> {
         Item { span: span.clone(), ..self.clone() }
@@ -159,13 +198,9 @@ impl<'a> Item<'a> {
     /// A list; its entries are called like the list itself.
     pub fn list(&self, wanted: &str) -> Result<Vec<Item<'a>>, PolicyError> {
         let DeValue::Array(entries) = self.value else { return Err(self.wrong(wanted)) };
-        let what = format!("an entry of {}", self.what);
-        let item = |v: &'a Spanned<DeValue<'a>>| Item {
-            doc: self.doc,
-            what: what.clone(),
-            span: v.span(),
-            value: v.get_ref(),
-        };
+        let what = What { depth: self.what.depth + 1, ..self.what };
+        let item =
+            |v: &'a Spanned<DeValue<'a>>| Item { doc: self.doc, what, span: v.span(), value: v.get_ref() };
         Ok(entries.iter().map(item).collect())
     }
 
@@ -191,11 +226,13 @@ impl<'a> Item<'a> {
     }
 
     /// A table that messages call `name`.
-    pub fn table(&self, name: &str) -> Result<Table<'a>, PolicyError> {
+    pub fn table(&self, name: &'static str) -> Result<Table<'a>, PolicyError> {
+        self.named_table(Name(name, "", ""))
+    }
+
+    pub fn named_table(&self, name: Name<'a>) -> Result<Table<'a>, PolicyError> {
         match self.value {
-            DeValue::Table(entries) => {
-                Ok(Table { doc: self.doc, name: name.to_owned(), span: self.span.clone(), entries })
-            }
+            DeValue::Table(entries) => Ok(Table { doc: self.doc, name, span: self.span.clone(), entries }),
             _ => Err(self.wrong("a table")),
         }
     }

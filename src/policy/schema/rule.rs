@@ -1,5 +1,6 @@
 //! `[[rule]]` and the short lists `allow` and `deny`.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -39,13 +40,14 @@ const MAX_NAME: usize = 128;
 /// The lists `allow` and `deny`.
 pub(super) fn short(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
     let mut rules: Vec<ReadRule> = Vec::new();
+    let mut seen: HashMap<ProgramName, Verdict> = HashMap::new();
     for (key, decision) in [("allow", Verdict::Allow), ("deny", Verdict::Deny)] {
         let Some(item) = top.get(key) else { continue };
         for entry in item.list("a list of programs")? {
             let name = program(&entry, Some(decision))?;
-            if let Some(other) = rules.iter().find(|r| r.rule.programs[0] == name) {
+            if let Some(other) = seen.insert(name.clone(), decision) {
                 let shown = printable(&name.as_os_str().to_string_lossy());
-                return Err(entry.error(match other.rule.decision == decision {
+                return Err(entry.error(match other == decision {
                     true => format!("`{shown}` stands twice in `{key}`"),
                     false => format!("`{shown}` stands in both `allow` and `deny`"),
                 }));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::reader::{Item, Table};
+use super::reader::{Item, Name, Table};
 use super::{ReadAudit, ReadNetwork, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{
@@ -30,14 +30,11 @@ const MAX_CPUS: u64 = 8192;
 /// A section read by `read`, or its default where it is missing.
 pub(super) fn optional<'a, T: Default>(
     top: &Table<'a>,
-    key: &str,
+    key: &'static str,
     read: impl FnOnce(&Table<'a>) -> Result<T, PolicyError>,
 ) -> Result<T, PolicyError> {
     match top.get(key) {
-        Some(mut item) => {
-            item.what = format!("`{key}`");
-            read(&item.table(&format!("[{key}]"))?)
-        }
+        Some(item) => read(&item.by_key().named_table(Name("[", key, "]"))?),
         None => Ok(T::default()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{Item, Table, nearest_hint};
+use super::reader::{Item, Name, Table, nearest_hint};
 use super::{Span, rule, sections, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{Param, ParamType, Tool};
@@ -21,12 +21,11 @@ const PARAM_TYPES: [(&str, ParamType); 5] = [
 
 /// All tools, each with the place of its name.
 pub(super) fn tools(top: &Table<'_>) -> Result<BTreeMap<String, (Tool, Span)>, PolicyError> {
-    let Some(mut item) = top.get("tools") else { return Ok(BTreeMap::new()) };
-    item.what = "`tools`".to_owned();
+    let Some(item) = top.get("tools") else { return Ok(BTreeMap::new()) };
     let mut out = BTreeMap::new();
-    for (name, span, entry) in item.table("[tools]")?.entries() {
+    for (name, span, entry) in item.by_key().table("[tools]")?.entries() {
         identifier(&entry.at(&span), name, "a tool")?;
-        let t = entry.table(&format!("[tools.{name}]"))?;
+        let t = entry.named_table(Name("[tools.", name, "]"))?;
         out.insert(name.to_owned(), (tool(&t, name, &span)?, span));
     }
     Ok(out)
@@ -97,7 +96,7 @@ fn params(item: &Item<'_>) -> Result<Vec<Param>, PolicyError> {
     let mut out = Vec::new();
     for (name, span, entry) in item.table("`params`")?.entries() {
         identifier(&entry.at(&span), name, "a parameter")?;
-        out.push(param(&entry.table(&format!("the parameter `{name}`"))?, name)?);
+        out.push(param(&entry.named_table(Name("the parameter `", name, "`"))?, name)?);
     }
     Ok(out)
 }

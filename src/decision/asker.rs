@@ -1,0 +1,101 @@
+//! Who asks, as far as it decides anything.
+//!
+//! A rule with `agents` counts for the askers it names and for all below them. What is below can only have less:
+//! `builder/x` gets no rule that grants to it alone and nothing to `builder`.
+
+use super::{Denial, Judged, Stage};
+use crate::policy::model::Rule;
+use crate::request::Asker;
+use crate::request::quote::repr;
+
+/// Checks the asker's names and binds them to the inherited one.
+pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
+    if let Err(error) = asker.check() {
+        return Denial::new(Stage::Command, "asker_invalid", error.message)
+            .hint("use printable names without control characters")
+            .invalid();
+    }
+    if let Some(agent) = asker.agent.as_ref().filter(|a| a.split('/').any(str::is_empty)) {
+        let message = format!("agent {} has an empty part", repr(agent.as_bytes()));
+        return Denial::new(Stage::Command, "asker_invalid", message)
+            .hint("write it as parent/child")
+            .invalid();
+    }
+    match inherited.map(|name| asker.bind(name)) {
+        Some(Err(error)) => Denial::new(Stage::Command, "agent_denied", error.message)
+            .hint("leave --agent out, or add /NAME to the inherited agent")
+            .deny(),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the rule speaks of this asker. Without an asker, rules for certain agents do not count.
+pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
+    let Some(listed) = &rule.agents else { return true };
+    let Some(agent) = agent else { return false };
+    listed.iter().any(|name| {
+        agent.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// Whether the rule grants something to this asker: it has to speak of the first of its line already, and with
+/// that it speaks of every one between.
+pub(super) fn grants(rule: &Rule, agent: Option<&str>) -> bool {
+    covers(rule, agent.map(|a| a.split('/').next().unwrap_or(a)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Decision;
+    use crate::decision::tests::made::allow;
+
+    fn rule(agents: &[&str]) -> Rule {
+        Rule { agents: Some(agents.iter().map(|a| (*a).to_string()).collect()), ..allow("x") }
+    }
+
+    fn named(agent: &str) -> Asker {
+        Asker { agent: Some(agent.into()), ..Asker::default() }
+    }
+
+    #[test]
+    fn a_name_covers_itself_and_what_is_below() {
+        let r = rule(&["builder", "ci/deploy"]);
+        for agent in ["builder", "builder/x", "builder/x/y", "ci/deploy", "ci/deploy/x"] {
+            assert!(covers(&r, Some(agent)), "{agent}");
+        }
+        for agent in ["builder2", "ci", "ci/x", "x/builder", "Builder", ""] {
+            assert!(!covers(&r, Some(agent)), "{agent}");
+        }
+        assert!(!covers(&r, None) && covers(&allow("x"), None));
+    }
+
+    #[test]
+    fn a_child_has_at_most_what_its_parent_has() {
+        assert!(!grants(&rule(&["parent/child"]), Some("parent/child")));
+        assert!(grants(&rule(&["parent"]), Some("parent/child")));
+    }
+
+    #[test]
+    fn the_inherited_agent_binds() {
+        let mut asker = Asker::default();
+        settle(&mut asker, Some("parent")).expect("takes the name");
+        assert_eq!(asker.agent.as_deref(), Some("parent"));
+        assert!(settle(&mut named("parent/child"), Some("parent")).is_ok());
+        for agent in ["other", "parent2", "paren", "child/parent"] {
+            let stopped = settle(&mut named(agent), Some("parent")).expect_err(agent);
+            assert!(matches!(*stopped, Decision::Deny(Denial { code: "agent_denied", .. })), "{agent}");
+        }
+    }
+
+    #[test]
+    fn control_characters_and_empty_parts_are_invalid() {
+        for agent in ["a\nb", "a\u{202e}", "", "a//b", "/a", "a/"] {
+            let stopped = settle(&mut named(agent), None).expect_err(agent);
+            assert!(matches!(*stopped, Decision::Invalid(_)), "{agent:?}");
+        }
+        let mut asker = Asker::default();
+        asker.labels.insert("k".into(), "v\u{1b}[2K".into());
+        assert!(settle(&mut asker, None).is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! The first word: which rules speak of it, before anything is looked up, and which still do once it is opened.
+//!
+//! `allow` and `ask` match a bare word by name, and an absolute path by its letters or by opening the same file as the
+//! rule's own name does. `deny` matches by name, by basename and by the file opened.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::asker::{covers, grants};
+use super::denial::said_by;
+use super::values::list;
+use super::{Decision, Denial, Judged, Stage};
+use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
+use crate::program::{self, FindError, Program, same_file};
+use crate::request::quote::repr;
+
+#[cfg(test)]
+mod tests;
+
+/// The search path of a policy that sets none.
+pub(super) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Programs that are many: which one runs is told by the name they were started with.
+const MULTI_CALL: &[&str] = &["busybox", "busybox.static", "toybox", "coreutils", "gnu-coreutils", "uutils"];
+
+/// A policy with the `allow` and `ask` rules that speak of the command.
+#[derive(Debug)]
+pub(super) struct Short<'p> {
+    pub policy: &'p Policy,
+    pub rules: Vec<&'p Rule>,
+}
+
+/// The first word in its three forms.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word<'w> {
+    /// Without a slash.
+    Bare(&'w OsStr),
+    /// An absolute path.
+    Absolute(&'w Path),
+    /// Anything else with a slash: no rule allows it.
+    Relative(&'w Path),
+}
+
+impl<'w> Word<'w> {
+    pub(super) fn of(word: &'w OsStr) -> Word<'w> {
+        let path = Path::new(word);
+        if !word.as_bytes().contains(&b'/') {
+            Word::Bare(word)
+        } else if path.is_absolute() {
+            Word::Absolute(path)
+        } else {
+            Word::Relative(path)
+        }
+    }
+
+    /// The name without its directory.
+    pub(super) fn base(self) -> &'w OsStr {
+        match self {
+            Word::Bare(name) => name,
+            Word::Absolute(path) | Word::Relative(path) => path.file_name().unwrap_or(path.as_os_str()),
+        }
+    }
+
+    fn text(self) -> &'w OsStr {
+        match self {
+            Word::Bare(name) => name,
+            Word::Absolute(path) | Word::Relative(path) => path.as_os_str(),
+        }
+    }
+
+    /// Whether the rule's name is this word by its letters alone.
+    fn is(self, name: &ProgramName) -> bool {
+        match (self, name) {
+            (Word::Bare(word), ProgramName::Bare(name)) => word == name,
+            (Word::Absolute(word), ProgramName::Absolute(name)) => word.as_os_str() == name.as_os_str(),
+            _ => false,
+        }
+    }
+}
+
+/// Asks the lists, not the disk.
+pub(super) fn shortlist<'p>(policy: &'p Policy, word: Word<'_>, agent: Option<&str>) -> Judged<Short<'p>> {
+    let named = |rule: &Rule| rule.programs.iter().any(|p| p.base() == word.base());
+    let denied = policy.rules.iter().find(|r| r.decision == Verdict::Deny && covers(r, agent) && named(r));
+    let rules: Vec<&Rule> =
+        policy.rules.iter().filter(|r| r.decision != Verdict::Deny && covers(r, agent) && named(r)).collect();
+    let relative = matches!(word, Word::Relative(_));
+    if relative || !rules.iter().any(|r| grants(r, agent)) {
+        return not_listed(policy, word, agent, denied, relative && !rules.is_empty());
+    }
+    // A deny rule without conditions needs no file to be found: what it denies is never "not found".
+    let certain = |r: &&Rule| r.decision == Verdict::Deny && covers(r, agent) && named(r) && says_nothing(r);
+    if let Some(rule) = policy.rules.iter().find(certain) {
+        return denied_by(rule, word).deny();
+    }
+    Ok(Short { policy, rules })
+}
+
+fn says_nothing(rule: &Rule) -> bool {
+    !rule.args.closes()
+}
+
+/// The refusal by a deny rule.
+pub(super) fn denied_by(rule: &Rule, word: Word<'_>) -> Denial {
+    let message = format!("command {} is denied by {}", shown(word), said_by(rule));
+    Denial::new(Stage::Command, "denied_by_rule", message)
+        .hint("do without this command; no other rule can allow it")
+        .by(rule)
+}
+
+fn not_listed<T>(
+    policy: &Policy,
+    word: Word<'_>,
+    agent: Option<&str>,
+    denied: Option<&Rule>,
+    by_base: bool,
+) -> Judged<T> {
+    let names = allowlist(policy, agent);
+    let message = format!("command {} is not in the allowlist {}", shown(word), list(&names));
+    let mut denial = Denial::new(Stage::Command, "not_allowlisted", message);
+    if let Some(rule) = denied {
+        denial = denial.by(rule).hint(format!("do without it: it is also denied by {}", said_by(rule)));
+    } else if by_base {
+        denial.code = "path_mismatch";
+        denial = denial.hint(format!(
+            "a relative path is never allowed, whatever it is called; ask for {} without a directory",
+            repr(word.base().as_bytes())
+        ));
+    } else if names.is_empty() {
+        denial = denial.hint("this policy allows this asker no command at all");
+    } else {
+        denial = denial.hint("use one of these, or ask the policy's owner for a rule");
+    }
+    denial.deny()
+}
+
+/// What this asker may ask for, sorted and each once.
+fn allowlist(policy: &Policy, agent: Option<&str>) -> Vec<Vec<u8>> {
+    let usable = policy.rules.iter().filter(|r| r.decision != Verdict::Deny && grants(r, agent));
+    let mut names: Vec<Vec<u8>> =
+        usable.flat_map(|r| &r.programs).map(|p| p.as_os_str().as_bytes().to_vec()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Opens the program once and keeps the rules that speak of the file opened.
+pub(super) fn identify<'p>(shorts: Vec<Short<'p>>, word: Word<'_>) -> Judged<(Program, Vec<Short<'p>>)> {
+    let first = first_path(&shorts, word);
+    let opened = match word {
+        Word::Absolute(path) => program::open_absolute(path),
+        Word::Bare(name) => program::find(name, &first),
+        Word::Relative(_) => Err(FindError::NotFound),
+    };
+    let program = match opened {
+        Ok(program) => program,
+        Err(error) => return not_opened(&shorts, word, error),
+    };
+    let mut kept = Vec::with_capacity(shorts.len());
+    for short in shorts {
+        let mut rules = Vec::new();
+        for rule in short.rules {
+            if speaks_of(short.policy, rule, word, &program, &first)? {
+                rules.push(rule);
+            }
+        }
+        if rules.is_empty() {
+            return another_file(short.policy, word);
+        }
+        kept.push(Short { policy: short.policy, rules });
+    }
+    Ok((program, kept))
+}
+
+/// The search path of the first rule that names the bare word.
+fn first_path(shorts: &[Short<'_>], word: Word<'_>) -> Vec<PathBuf> {
+    let naming = shorts.iter().find_map(|s| {
+        let rule = s.rules.iter().find(|r| r.programs.iter().any(|p| word.is(p)))?;
+        Some(search_path(s.policy, rule))
+    });
+    let any = || {
+        let short = shorts.first()?;
+        Some(search_path(short.policy, short.rules.first()?))
+    };
+    naming.or_else(any).unwrap_or_default()
+}
+
+fn speaks_of(
+    policy: &Policy,
+    rule: &Rule,
+    word: Word<'_>,
+    opened: &Program,
+    first: &[PathBuf],
+) -> Judged<bool> {
+    for name in rule.programs.iter().filter(|p| p.base() == word.base()) {
+        let same = match (word, name) {
+            (Word::Absolute(_), ProgramName::Absolute(_)) if word.is(name) => true,
+            (_, ProgramName::Absolute(path)) => {
+                program::open_absolute(path).is_ok_and(|p| same_file(&p, opened))
+            }
+            (_, ProgramName::Bare(name)) => {
+                let path = search_path(policy, rule);
+                let bare = matches!(word, Word::Bare(_));
+                let same = (bare && path == first)
+                    || program::find(name, &path).is_ok_and(|found| same_file(&found, opened));
+                if bare && !same {
+                    return ambiguous(rule, word);
+                }
+                same
+            }
+        };
+        if same {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn ambiguous<T>(rule: &Rule, word: Word<'_>) -> Judged<T> {
+    let message =
+        format!("{} opens different files in the search paths of the rules that allow it", shown(word));
+    Denial::new(Stage::Command, "ambiguous_program", message)
+        .hint("set the same PATH in all stacked policies, or name the program by its absolute path in each")
+        .by(rule)
+        .deny()
+}
+
+fn another_file<T>(policy: &Policy, word: Word<'_>) -> Judged<T> {
+    let names: Vec<&[u8]> = policy
+        .rules
+        .iter()
+        .filter(|r| r.decision != Verdict::Deny)
+        .flat_map(|r| &r.programs)
+        .filter(|p| p.base() == word.base())
+        .map(|p| p.as_os_str().as_bytes())
+        .collect();
+    let message =
+        format!("command {} is not the file that the allowlist means with {}", shown(word), list(&names));
+    Denial::new(Stage::Command, "path_mismatch", message).hint("ask for it as the policy names it").deny()
+}
+
+/// 127 is only for what every policy allows by its letters; else a path is refused the same way whether there is
+/// something or not.
+fn not_opened<T>(shorts: &[Short<'_>], word: Word<'_>, error: FindError) -> Judged<T> {
+    let by_letters = |s: &&Short<'_>| s.rules.iter().any(|r| r.programs.iter().any(|p| word.is(p)));
+    if let Some(short) = shorts.iter().find(|s| !by_letters(s)) {
+        return another_file(short.policy, word);
+    }
+    let rule = shorts.first().and_then(|s| s.rules.first());
+    let with_rule = |d: Denial| rule.map_or(d.clone(), |r| d.by(r));
+    Err(Box::new(match error {
+        FindError::NotFound => {
+            let place = if matches!(word, Word::Bare(_)) { " in the policy's PATH" } else { "" };
+            let message = format!("command {} is allowed and was not found{place}", shown(word));
+            Decision::NotFound(with_rule(
+                Denial::new(Stage::Command, "not_found", message).hint("install it, or use another command"),
+            ))
+        }
+        FindError::NotExecutable { path, errno } => {
+            let path = repr(path.as_os_str().as_bytes());
+            let message =
+                format!("{path} was found for {} and cannot be executed: {}", shown(word), errno.desc());
+            Decision::NotExecutable(with_rule(
+                Denial::new(Stage::Command, "not_executable", message)
+                    .hint("make it executable for this user"),
+            ))
+        }
+    }))
+}
+
+/// Whether a deny rule speaks of the word or of the file that was opened for it.
+pub(super) fn denies(policy: &Policy, rule: &Rule, word: Word<'_>, opened: &Program) -> bool {
+    let file_name = opened.path.file_name();
+    let as_another = file_name.is_some_and(|f| f != word.base() && MULTI_CALL.iter().any(|m| f == *m));
+    rule.programs.iter().any(|name| {
+        name.base() == word.base()
+            || Some(name.base()) == file_name
+            // A multi-call program is judged by the name asked for: `cat` is not `rm` for sharing a file with it.
+            || (!as_another && leads_to(policy, rule, name, opened))
+    })
+}
+
+/// Whether any file that the rule's name may stand for is the one opened, executable or not.
+fn leads_to(policy: &Policy, rule: &Rule, name: &ProgramName, opened: &Program) -> bool {
+    let is_it = |path: &Path| {
+        nix::sys::stat::stat(path).is_ok_and(|s| (s.st_dev, s.st_ino) == (opened.device, opened.inode))
+    };
+    match name {
+        ProgramName::Absolute(path) => is_it(path),
+        ProgramName::Bare(name) => search_path(policy, rule).iter().any(|dir| is_it(&dir.join(name))),
+    }
+}
+
+/// The rule's own `PATH`, else its policy's, else [`DEFAULT_PATH`].
+pub(super) fn search_path(policy: &Policy, rule: &Rule) -> Vec<PathBuf> {
+    let own = rule.own.env.as_ref().and_then(|env| env.set.get("PATH"));
+    let text = own.or_else(|| policy.env.set.get("PATH")).map_or(DEFAULT_PATH, String::as_str);
+    text.split(':').filter(|dir| dir.starts_with('/')).map(PathBuf::from).collect()
+}
+
+pub(super) fn shown(word: Word<'_>) -> String {
+    repr(word.text().as_bytes())
+}

@@ -1,0 +1,104 @@
+//! Where the run starts: opened once, and then only that directory counts, whatever its name leads to later.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+
+use super::{Denial, Facts, Judged, Match, Stage};
+use crate::program::canonical_path;
+use crate::request::quote::repr;
+
+#[cfg(test)]
+mod tests;
+
+/// An opened working directory.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// Canonical, read from the descriptor.
+    pub path: PathBuf,
+    /// `O_PATH | O_DIRECTORY`, close-on-exec.
+    pub fd: OwnedFd,
+}
+
+/// Opens the directory asked for, or the one guardexec was started in. Links and `/proc/self/fd` are followed here
+/// and nowhere else.
+pub(super) fn open(asked: Option<&Path>, facts: &Facts) -> Judged<Opened> {
+    let invalid = |message: String| {
+        Denial::new(Stage::Arguments, "cwd_invalid", message)
+            .hint("name an existing directory with --cwd")
+            .invalid()
+    };
+    let start = facts.start_dir.as_deref();
+    let path = match (asked, start) {
+        (None, Some(start)) => start.to_path_buf(),
+        (Some(asked), _) if asked.is_absolute() => asked.to_path_buf(),
+        (Some(asked), Some(start)) if !asked.as_os_str().is_empty() => start.join(asked),
+        (Some(asked), Some(_)) => return invalid(format!("working directory {} is empty", shown(asked))),
+        (_, None) => {
+            return invalid("the working directory guardexec was started in does not exist any more".into());
+        }
+    };
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let opened = nix::fcntl::open(&path, flags, Mode::empty()).and_then(|fd| {
+        let stat = nix::sys::stat::fstat(&fd)?;
+        Ok(Opened { path: canonical_path(&fd, &stat)?, fd })
+    });
+    match opened {
+        Ok(opened) => Ok(opened),
+        Err(errno) => invalid(format!("working directory {} cannot be used: {}", shown(&path), errno.desc())),
+    }
+}
+
+/// Whether every deciding rule lets a run start there.
+pub(super) fn permit(opened: &Opened, matches: &[Match<'_>], facts: &Facts) -> Judged<()> {
+    for found in matches {
+        let filesystem = found.filesystem();
+        let written = filesystem.cwd.as_deref();
+        if !lies_in(&opened.path, written, facts) {
+            let roots = match (written, &facts.start_dir) {
+                (Some(roots), _) => roots.to_vec(),
+                (None, start) => start.iter().cloned().collect(),
+            };
+            return Err(Box::new(super::Decision::Deny(refusal(&opened.path, &roots, facts).by(found.rule))));
+        }
+    }
+    Ok(())
+}
+
+fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
+    let default: Vec<PathBuf> = facts.start_dir.iter().cloned().collect();
+    let real = |root: &PathBuf| std::fs::canonicalize(root).ok();
+    let mut roots = written.unwrap_or(&default).iter().filter_map(real);
+    if is_bare(cwd, facts) {
+        // Everything lies below these: a run starts in them only where the policy writes exactly that.
+        return written.is_some() && roots.any(|root| root == cwd);
+    }
+    roots.any(|root| cwd.starts_with(root))
+}
+
+/// `/`, or the home directory itself.
+fn is_bare(cwd: &Path, facts: &Facts) -> bool {
+    cwd == Path::new("/")
+        || cwd == facts.home
+        || std::fs::canonicalize(&facts.home).is_ok_and(|home| home == cwd)
+}
+
+fn refusal(cwd: &Path, roots: &[PathBuf], facts: &Facts) -> Denial {
+    let roots: Vec<&[u8]> = roots.iter().map(|r| r.as_os_str().as_bytes()).collect();
+    let allowed = super::values::list(&roots);
+    let message =
+        format!("working directory {} is not one where runs may start: {allowed} and below", shown(cwd));
+    let hint = if is_bare(cwd, facts) {
+        "start in a directory below it; / or a home itself must be written out in [filesystem] cwd"
+    } else {
+        "choose a directory in that list with --cwd"
+    };
+    Denial::new(Stage::Arguments, "cwd_denied", message).hint(hint)
+}
+
+fn shown(path: &Path) -> String {
+    repr(path.as_os_str().as_bytes())
+}

@@ -1,0 +1,3 @@
+//! Tests of judging as a whole.
+
+pub(super) mod made;

@@ -1,1 +1,0 @@
-//! Attack tests of the engine.

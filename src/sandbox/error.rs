@@ -1,0 +1,84 @@
+//! Why a grant cannot become a confinement. Then nothing runs.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::policy::model::Layer;
+use crate::request::quote;
+
+/// What stands in the way.
+#[derive(Debug)]
+pub enum PrepareError {
+    /// The file for standard input cannot be read.
+    Stdin {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The policy requires layers that cannot be had here.
+    Required {
+        /// Which.
+        layers: Vec<Layer>,
+        /// What was tried and what the kernel said.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The policy asks for something impossible here: a path, a user.
+    Policy(String),
+    /// A descriptor, an allocation or a path.
+    System(io::Error),
+}
+
+impl PrepareError {
+    /// Stable, machine-readable.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            PrepareError::Stdin { .. } => "stdin",
+            PrepareError::Required { .. } => "sandbox_unavailable",
+            PrepareError::Policy(_) => "sandbox_policy",
+            PrepareError::System(_) => "system",
+        }
+    }
+
+    /// What to do instead.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            PrepareError::Stdin { .. } => {
+                Some("--stdin takes a readable regular file, pipe or device, or - to relay")
+            }
+            PrepareError::Required { remedy, .. } => Some(remedy),
+            PrepareError::Policy(_) | PrepareError::System(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrepareError::Stdin { path, error } => {
+                write!(
+                    f,
+                    "cannot read {} for standard input: {error}",
+                    quote::display(path.as_os_str().as_encoded_bytes())
+                )
+            }
+            PrepareError::Required { layers, why, .. } => {
+                let names: Vec<&str> = layers.iter().map(|l| l.as_str()).collect();
+                write!(f, "the policy requires {}, which cannot be had here: {why}", names.join(", "))
+            }
+            PrepareError::Policy(message) => f.write_str(message),
+            PrepareError::System(error) => write!(f, "cannot prepare the run: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {}
+
+impl From<io::Error> for PrepareError {
+    fn from(error: io::Error) -> PrepareError {
+        PrepareError::System(error)
+    }
+}

@@ -1,0 +1,244 @@
+//! Landlock: a view becomes a ruleset of the kernel, at the best ABI there is.
+//!
+//! Every right that this kernel's ABI knows is handled, so whatever the view does not grant is refused. What an older
+//! ABI cannot refuse is not silently lost: [`Prepared::gaps`] names it, and the system call filter closes what it can
+//! (see `seccomp::Options::truncate_by_path`).
+//!
+//! Rules name inodes, not paths: a bind mount of an allowed directory is allowed too, a new file system mounted
+//! over it is not. For those there are late rules, added in the new mount namespace.
+//!
+//! Not mediated by any ABI up to 7: stat, readlink, access, chdir, chmod, chown, utime, extended attributes, and
+//! connecting to Unix sockets by path (landlock(7)). Mounts, credentials and the filter take care of those.
+
+use std::ffi::CString;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::raw::{self, Errno, RulesetAttr};
+use super::view::{Access, PathRule, View};
+
+/// File system rights (`LANDLOCK_ACCESS_FS_*`, uapi/linux/landlock.h).
+mod right {
+    pub const EXECUTE: u64 = 1;
+    pub const WRITE_FILE: u64 = 1 << 1;
+    pub const READ_FILE: u64 = 1 << 2;
+    pub const READ_DIR: u64 = 1 << 3;
+    pub const REMOVE_DIR: u64 = 1 << 4;
+    pub const REMOVE_FILE: u64 = 1 << 5;
+    pub const MAKE_DIR: u64 = 1 << 7;
+    pub const MAKE_REG: u64 = 1 << 8;
+    pub const MAKE_SOCK: u64 = 1 << 9;
+    pub const MAKE_FIFO: u64 = 1 << 10;
+    pub const MAKE_SYM: u64 = 1 << 12;
+    /// ABI 2: link and rename between directories.
+    pub const REFER: u64 = 1 << 13;
+    /// ABI 3.
+    pub const TRUNCATE: u64 = 1 << 14;
+    /// ABI 5.
+    pub const IOCTL_DEV: u64 = 1 << 15;
+    /// All that a rule on a single file may name.
+    pub const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+    /// Bits 0 to 12: ABI 1.
+    pub const ABI_1: u64 = (1 << 13) - 1;
+}
+
+/// `LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP` (ABI 4).
+const NET_TCP: u64 = 3;
+/// `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL` (ABI 6).
+const SCOPES: u64 = 3;
+
+/// Why no ruleset could be prepared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// This kernel has no Landlock, or it was not enabled at boot, or a filter hides it.
+    Unavailable(Errno),
+    /// A path that the view needs is missing or cannot be opened.
+    Path(PathBuf, Errno),
+    /// The kernel refused the ruleset itself.
+    Ruleset(Errno),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = |errno: &Errno| std::io::Error::from_raw_os_error(*errno);
+        match self {
+            Error::Unavailable(errno) => write!(f, "this kernel offers no Landlock: {}", cause(errno)),
+            Error::Path(path, errno) => {
+                write!(
+                    f,
+                    "cannot grant access to '{}': {}",
+                    path.display().to_string().escape_debug(),
+                    cause(errno)
+                )
+            }
+            Error::Ruleset(errno) => write!(f, "the kernel refused a Landlock ruleset: {}", cause(errno)),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The ABI of this kernel; 0 where there is no Landlock.
+pub fn abi() -> u32 {
+    raw::landlock_version().unwrap_or(0)
+}
+
+/// A rule for a path that exists only in the run's own mount namespace or in the child.
+#[derive(Debug)]
+pub struct Late {
+    path: CString,
+    dir_rights: u64,
+    optional: bool,
+}
+
+/// A ruleset that is ready to be applied.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The ruleset.
+    pub fd: OwnedFd,
+    /// Rules to be added in the new mount namespace, by [`add_late`].
+    pub late: Vec<Late>,
+    /// The ABI it was made for.
+    pub abi: u32,
+    /// Handled file system rights.
+    pub handled: u64,
+    /// Optional paths that do not exist here.
+    pub skipped: Vec<PathBuf>,
+}
+
+impl Prepared {
+    /// Makes the ruleset for `view`.
+    ///
+    /// # Errors
+    /// [`Error`]: no Landlock, a needed path missing, or the kernel's refusal.
+    pub fn new(view: &View, abi: u32) -> Result<Prepared, Error> {
+        if abi == 0 {
+            return Err(Error::Unavailable(raw::landlock_version().err().unwrap_or(libc::ENOSYS)));
+        }
+        let handled = handled_rights(abi);
+        let attr = RulesetAttr {
+            fs: handled,
+            net: if view.refuse_tcp && abi >= 4 { NET_TCP } else { 0 },
+            scoped: if abi >= 6 { SCOPES } else { 0 },
+        };
+        let size = match abi {
+            0..=3 => 8,
+            4..=5 => 16,
+            _ => 24,
+        };
+        let fd = raw::landlock_create(&attr, size).map_err(Error::Ruleset)?;
+        let mut skipped = Vec::new();
+        for rule in &view.rules {
+            if !add(fd.as_raw_fd(), rule, handled)? {
+                skipped.push(rule.path.clone());
+            }
+        }
+        let late = view.late.iter().map(|rule| late(rule, handled)).collect::<Result<_, _>>()?;
+        Ok(Prepared { fd, late, abi, handled, skipped })
+    }
+
+    /// What this ABI cannot refuse, in words for a person.
+    pub fn gaps(&self) -> Vec<&'static str> {
+        let all = [
+            (3, "truncation by path (closed by the system call filter)"),
+            (4, "TCP (closed by the system call filter)"),
+            (5, "ioctl on devices opened before the run"),
+            (6, "signals to processes of the same user, abstract Unix sockets"),
+        ];
+        all.iter().filter(|(since, _)| self.abi < *since).map(|(_, what)| *what).collect()
+    }
+}
+
+/// All file system rights that an ABI knows.
+fn handled_rights(abi: u32) -> u64 {
+    let mut handled = right::ABI_1;
+    for (since, bit) in [(2, right::REFER), (3, right::TRUNCATE), (5, right::IOCTL_DEV)] {
+        if abi >= since {
+            handled |= bit;
+        }
+    }
+    handled
+}
+
+/// The rights of a rule on a directory. Device nodes can never be made.
+fn dir_rights(access: Access) -> u64 {
+    use right::*;
+    let mut rights = 0;
+    if access.has(Access::READ) {
+        rights |= READ_FILE | READ_DIR;
+    }
+    if access.has(Access::WRITE) {
+        rights |= WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK;
+        rights |= MAKE_FIFO | MAKE_SYM | REFER | TRUNCATE;
+    }
+    if access.has(Access::EXECUTE) {
+        rights |= EXECUTE | READ_FILE;
+    }
+    if access.has(Access::DEVICE) {
+        rights |= WRITE_FILE | IOCTL_DEV;
+    }
+    rights
+}
+
+/// The part of `rights` that a rule on something of this mode may name here.
+fn rights_for(mode: u32, rights: u64, handled: u64) -> u64 {
+    let possible = if raw::is_dir(mode) { u64::MAX } else { right::OF_FILES };
+    rights & possible & handled
+}
+
+/// Adds one rule; false where an optional path is missing.
+fn add(ruleset: RawFd, rule: &PathRule, handled: u64) -> Result<bool, Error> {
+    let failed = |errno| Error::Path(rule.path.clone(), errno);
+    let fd = match raw::open_path(&c_path(&rule.path)?) {
+        Ok(fd) => fd,
+        Err(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP) if rule.optional => return Ok(false),
+        Err(errno) => return Err(failed(errno)),
+    };
+    let mode = raw::mode_of(fd.as_fd()).map_err(failed)?;
+    let rights = rights_for(mode, dir_rights(rule.access), handled);
+    if rights == 0 {
+        return Ok(true);
+    }
+    raw::landlock_add(ruleset, fd.as_fd(), rights).map_err(failed)?;
+    Ok(true)
+}
+
+fn late(rule: &PathRule, handled: u64) -> Result<Late, Error> {
+    let dir_rights = dir_rights(rule.access) & handled;
+    Ok(Late { path: c_path(&rule.path)?, dir_rights, optional: rule.optional })
+}
+
+fn c_path(path: &Path) -> Result<CString, Error> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::Path(path.to_owned(), libc::EINVAL))
+}
+
+/// Adds the late rules. For the new mount namespace or the child: raw calls only.
+///
+/// # Errors
+/// The number of the rule that failed, and the errno.
+pub fn add_late(ruleset: RawFd, rules: &[Late], handled: u64) -> Result<(), (usize, Errno)> {
+    for (i, rule) in rules.iter().enumerate() {
+        let fd = match raw::open_path(&rule.path) {
+            Ok(fd) => fd,
+            Err(libc::ENOENT | libc::ENOTDIR) if rule.optional => continue,
+            Err(errno) => return Err((i, errno)),
+        };
+        let mode = raw::mode_of(fd.as_fd()).map_err(|errno| (i, errno))?;
+        let rights = rights_for(mode, rule.dir_rights, handled);
+        raw::landlock_add(ruleset, fd.as_fd(), rights).map_err(|errno| (i, errno))?;
+    }
+    Ok(())
+}
+
+/// Confines the calling thread and all it will start. Needs no-new-privileges. Raw call only.
+///
+/// # Errors
+/// The errno of landlock_restrict_self(2).
+pub fn apply(ruleset: RawFd) -> Result<(), Errno> {
+    raw::landlock_restrict(ruleset)
+}
+
+#[cfg(test)]
+mod tests;

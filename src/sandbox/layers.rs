@@ -1,0 +1,491 @@
+//! All layers of one attempt at a run: prepared together, because what one can do decides what another must.
+//!
+//! With namespaces of its own a run gets private mounts, a private tmp and a `/proc` of its own; without, Landlock and
+//! the system call filter have to do alone. What is wanted and not had stands in [`Enforced::missing`], and a
+//! layer that the policy requires makes the attempt an error before anything runs.
+
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::identity::{self, Identity, Need};
+use super::mount::{self, keep};
+use super::raw::secret::SecretPath;
+use super::seccomp::{self, Execution, Network};
+use super::view::{self, Inputs, View};
+use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
+use crate::decision::Wanted;
+use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile, ProgramName};
+use crate::program::ProgramKind;
+use crate::request::quote;
+
+/// Bytes that the private tmp may hold, unless the policy says.
+const TMP_SIZE: u64 = 64 << 20;
+
+/// In which surroundings the attempt is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground {
+    /// PID and mount namespaces of its own.
+    pub namespaces: bool,
+    /// Inside a user namespace of its own.
+    pub user_namespace: bool,
+}
+
+/// Everything prepared for one attempt.
+#[derive(Debug)]
+pub struct Layers {
+    /// The child's halves, in order.
+    pub steps: Vec<Prepared>,
+    /// The keeper's half.
+    pub ground: Option<GroundWork>,
+    /// Path or empty path at a secret address, where execution is held to the guard's own exec.
+    pub secret: Option<SecretPath>,
+    /// As whom the run runs.
+    pub identity: Identity,
+    /// What is on once all steps have succeeded.
+    pub enforced: Enforced,
+    /// The environment with the private tmp in it.
+    pub envp: Vec<CString>,
+    /// What must not have appeared in the workspace afterwards.
+    pub absent: Vec<PathBuf>,
+    /// Sentences for the result.
+    pub warnings: Vec<String>,
+    /// A private tmp without mounts; removed with this.
+    tmp: Option<TmpDir>,
+}
+
+/// What the keeper does in the new namespaces before it makes the child.
+#[derive(Debug)]
+pub struct GroundWork {
+    /// The mounts.
+    pub mounts: mount::Prepared,
+    /// Rules for paths that only exist then.
+    late: Option<Rc<landlock::Prepared>>,
+    /// The working directory, to be entered again by its path.
+    pub cwd: CString,
+    /// Set the loopback interface up.
+    pub loopback: bool,
+}
+
+impl GroundWork {
+    /// Makes the mounts, adds the late rules, enters the working directory. Raw calls only.
+    ///
+    /// # Errors
+    /// The errno of what failed; nothing may be executed then.
+    pub fn apply(&self) -> Result<(), i32> {
+        mount::apply(&self.mounts).map_err(|(_, errno)| errno)?;
+        if let Some(rules) = &self.late {
+            landlock::add_late(rules.fd.as_raw_fd(), &rules.late, rules.handled)
+                .map_err(|(_, errno)| errno)?;
+        }
+        if self.loopback {
+            super::raw::process::loopback_up()?;
+        }
+        super::raw::change_directory(&self.cwd)
+    }
+
+    /// The descriptor that the keeper needs for it.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.late.as_ref().map(|rules| rules.fd.as_raw_fd())
+    }
+}
+
+impl Layers {
+    /// What a run planted in its workspace under names that make the host run code later, where nothing stood before it:
+    /// renamed, so that nothing runs it. One sentence each.
+    pub fn set_aside(&self) -> Vec<String> {
+        let planted = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
+        planted
+            .map(|path| {
+                let mut aside = path.clone().into_os_string();
+                aside.push(format!(".set-aside-{}", std::process::id()));
+                let shown = quote::display(path.as_os_str().as_bytes());
+                match fs::rename(path, &aside) {
+                    Ok(()) => format!("the run made {shown}, which the host would act on: it was renamed to {}", quote::display(aside.as_bytes())),
+                    Err(error) => format!("the run made {shown}, which the host would act on, and it could not be renamed: {error}"),
+                }
+            })
+            .collect()
+    }
+}
+
+/// A directory of the run's own, removed with everything in it when this is dropped.
+#[derive(Debug)]
+struct TmpDir(PathBuf);
+
+impl TmpDir {
+    fn new(owner: Option<(u32, u32)>) -> std::io::Result<TmpDir> {
+        let base =
+            ["/tmp", "/var/tmp"].iter().map(Path::new).find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
+        let name = crate::sandbox::raw::secret::random_u64().map_err(std::io::Error::from_raw_os_error)?;
+        let dir = base.canonicalize()?.join(format!("guardexec-{name:016x}"));
+        fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let made = TmpDir(dir);
+        if let Some((uid, gid)) = owner {
+            std::os::unix::fs::chown(&made.0, Some(uid), Some(gid))?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for TmpDir {
+    fn drop(&mut self) {
+        // A run may have taken its own rights away; they are given back on the way down. Links are not followed.
+        if fs::remove_dir_all(&self.0).is_err() {
+            open_up(&self.0);
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn open_up(dir: &Path) {
+    let Ok(meta) = dir.symlink_metadata() else { return };
+    if !meta.is_dir() {
+        return;
+    }
+    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}
+
+/// Prepares everything for `job` on this ground.
+///
+/// # Errors
+/// A required layer cannot be had, or a path of the policy cannot be used.
+pub fn prepare(job: &Job, ground: Ground) -> Result<Layers, PrepareError> {
+    let wanted = &job.wanted;
+    let mut builder = Builder::new(job, ground)?;
+    if wanted.profile == Profile::Host {
+        builder.host()?;
+    } else {
+        builder.files()?;
+        builder.filter()?;
+    }
+    builder.finish()
+}
+
+struct Builder<'a> {
+    job: &'a Job,
+    wanted: &'a Wanted,
+    ground: Ground,
+    layers: Layers,
+    /// Why a layer is not on, for the sentence about a required one.
+    why: Vec<(Layer, String)>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(job: &'a Job, ground: Ground) -> Result<Builder<'a>, PrepareError> {
+        let wanted = &job.wanted;
+        let mut enforced = Enforced::nothing(wanted.profile);
+        enforced.set(Layer::Processes, if ground.namespaces { "pid_namespace" } else { "process_groups" });
+        let identity = if wanted.profile == Profile::Host && wanted.user.is_none() {
+            Identity::Same
+        } else {
+            identity::choose(wanted.user.as_deref(), &needs(job))
+                .map_err(|e| PrepareError::Policy(e.to_string()))?
+        };
+        let layers = Layers {
+            steps: Vec::new(),
+            ground: None,
+            secret: None,
+            identity,
+            enforced,
+            envp: job.envp.clone(),
+            absent: Vec::new(),
+            warnings: Vec::new(),
+            tmp: None,
+        };
+        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new() };
+        if wanted.profile != Profile::Host || wanted.user.is_some() {
+            builder.identity();
+        }
+        Ok(builder)
+    }
+
+    fn identity(&mut self) {
+        let prepared = identity::Prepared::new(self.layers.identity, self.ground.user_namespace);
+        let apply = move || identity::apply(&prepared).map_err(|(_, errno)| errno);
+        self.step(Step::Identity, Stage::Identity, Vec::new(), Box::new(apply));
+        self.layers.enforced.set(Layer::Identity, self.layers.identity.describe());
+    }
+
+    fn step(&mut self, step: Step, stage: Stage, descriptors: Vec<RawFd>, apply: Box<dyn super::Apply>) {
+        self.layers.steps.push(Prepared { step, stage, descriptors, apply });
+    }
+
+    fn missing(&mut self, layer: Layer, why: impl Into<String>) {
+        self.why.push((layer, why.into()));
+    }
+
+    /// `host`: only what a policy asks for beyond limits.
+    fn host(&mut self) -> Result<(), PrepareError> {
+        let denies = self.wanted.filesystem.deny.as_ref().is_some_and(|d| !d.is_empty());
+        if denies || !self.wanted.filesystem.map.is_empty() {
+            self.files()?;
+        }
+        if self.wanted.network == NetworkMode::None {
+            self.filter()?;
+        }
+        Ok(())
+    }
+
+    /// Landlock, the mounts and the private tmp.
+    fn files(&mut self) -> Result<(), PrepareError> {
+        let exec = self.executables();
+        let tmp = self.tmp()?;
+        let lists = &self.wanted.filesystem;
+        let inputs = Inputs {
+            profile: self.wanted.profile,
+            cwd: &self.job.cwd,
+            filesystem: lists,
+            program: &self.job.program_path,
+            exec: exec.as_deref(),
+            tmp: &tmp,
+            guarded: &self.job.guarded,
+            mounts: self.ground.namespaces,
+            own_proc: self.ground.namespaces,
+            privileged_reader: self.reads_secrets(),
+            refuse_tcp: self.wanted.network == NetworkMode::None && !self.wanted.loopback,
+        };
+        let view = view::view(&inputs)
+            .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
+        let rules = self.landlock(&view)?;
+        if self.ground.namespaces {
+            self.mounts(&view, rules)?;
+        } else {
+            let holes: Vec<String> = view.holes().map(|p| p.display().to_string()).collect();
+            if !holes.is_empty() {
+                self.layers.enforced.unset(Layer::Filesystem);
+                let what = holes.join(", ");
+                self.missing(
+                    Layer::Filesystem,
+                    format!("without a mount namespace {what} cannot be kept from the run"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn landlock(&mut self, view: &View) -> Result<Option<Rc<landlock::Prepared>>, PrepareError> {
+        if self.wanted.profile == Profile::Host {
+            return Ok(None);
+        }
+        match landlock::Prepared::new(view, landlock::abi()) {
+            Ok(rules) => {
+                let abi = rules.abi;
+                let rules = Rc::new(rules);
+                let shared = Rc::clone(&rules);
+                let fd = rules.fd.as_raw_fd();
+                let late = !self.ground.namespaces;
+                let apply = move || {
+                    if late {
+                        landlock::add_late(fd, &shared.late, shared.handled).map_err(|(_, errno)| errno)?;
+                    }
+                    landlock::apply(fd)
+                };
+                self.step(Step::Landlock, Stage::Confine, vec![fd], Box::new(apply));
+                let mounts = if self.ground.namespaces { ", mount namespace" } else { "" };
+                self.layers.enforced.set(Layer::Filesystem, format!("landlock ABI {abi}{mounts}"));
+                Ok(Some(rules))
+            }
+            Err(landlock::Error::Path(path, errno)) => {
+                Err(PrepareError::Policy(landlock::Error::Path(path, errno).to_string()))
+            }
+            Err(error) => {
+                self.missing(Layer::Filesystem, error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn mounts(&mut self, view: &View, rules: Option<Rc<landlock::Prepared>>) -> Result<(), PrepareError> {
+        let workspace = self.wanted.profile == Profile::Workspace;
+        let mut kept = if workspace { keep::find(&self.job.cwd) } else { keep::Kept::default() };
+        kept.hold_in_place(&view.keep, &view.writable);
+        if kept.incomplete {
+            self.layers.warnings.push(
+                "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
+            );
+        }
+        self.layers.absent.clone_from(&kept.absent);
+        let size = self.wanted.filesystem.tmp.unwrap_or(TMP_SIZE);
+        let spec = mount::Spec {
+            view,
+            cwd: &self.job.cwd,
+            tmp_size: size,
+            kept: Some(&kept),
+            map: &self.wanted.filesystem.map,
+            own_proc: true,
+        };
+        let mounts = mount::Prepared::new(&spec).map_err(|e| PrepareError::Policy(e.to_string()))?;
+        if self.wanted.profile != Profile::Host {
+            self.layers
+                .enforced
+                .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
+        }
+        let cwd = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
+        self.layers.ground = Some(GroundWork { mounts, late: rules, cwd, loopback: self.wanted.loopback });
+        Ok(())
+    }
+
+    /// Where the private tmp is, and the environment that says so.
+    fn tmp(&mut self) -> Result<PathBuf, PrepareError> {
+        let dir = if self.ground.namespaces {
+            mount::tmp_place(&self.job.cwd, &self.wanted.filesystem)
+                .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
+        } else {
+            let tmp = TmpDir::new(self.layers.identity.numbers())?;
+            let path = tmp.0.clone();
+            self.layers.tmp = Some(tmp);
+            self.missing(Layer::Tmp, "a private tmp with a size limit needs a mount namespace");
+            path
+        };
+        for name in ["TMPDIR", "HOME"] {
+            set_default(&mut self.layers.envp, name, &dir);
+        }
+        Ok(dir)
+    }
+
+    /// The system call filter: network, system calls, execution.
+    fn filter(&mut self) -> Result<(), PrepareError> {
+        let by_descriptor = self.job.kind == ProgramKind::Binary;
+        let path = if by_descriptor { c"" } else { self.job.path.as_c_str() };
+        let secret = SecretPath::new(path).map_err(std::io::Error::from_raw_os_error)?;
+        let strict = self.wanted.profile == Profile::Strict;
+        let execution = match (strict, &self.wanted.exec) {
+            (true, None) => Execution::Once { secret: secret.address(), by_descriptor },
+            (_, Some(_)) => Execution::List { secret: by_descriptor.then(|| secret.address()) },
+            (false, None) => Execution::Any,
+        };
+        let network = match (self.wanted.network, self.wanted.loopback && self.ground.namespaces) {
+            (NetworkMode::None, true) => Network::Loopback,
+            (NetworkMode::None, false) => Network::None,
+            (NetworkMode::Host, _) => Network::Host { unix: false },
+        };
+        let abi = landlock::abi();
+        let filter = seccomp::Prepared::new(&seccomp::Options {
+            execution,
+            network,
+            pid_namespace: self.ground.namespaces,
+            ipc_namespace: self.ground.namespaces,
+            attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
+            truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
+            notify_groups: false,
+        });
+        self.step(
+            Step::Seccomp,
+            Stage::Filter,
+            Vec::new(),
+            Box::new(move || seccomp::apply(&filter).map(drop)),
+        );
+        self.layers.secret = Some(secret);
+        self.layers.enforced.set(Layer::Syscalls, "seccomp");
+        self.network_on(network);
+        if self.wanted.profile != Profile::Host {
+            self.execution_on(execution, abi);
+        }
+        Ok(())
+    }
+
+    fn network_on(&mut self, network: Network) {
+        if !self.wanted.unix.is_empty() {
+            self.missing(
+                Layer::Network,
+                "this kernel cannot hold a run to a list of Unix sockets ([network] unix)",
+            );
+            return;
+        }
+        if self.wanted.loopback && !self.ground.namespaces {
+            self.missing(Layer::Network, "a private loopback needs a network namespace");
+        }
+        let how = match network {
+            Network::None => "none: no sockets (seccomp)",
+            Network::Loopback => "none but a private loopback (network namespace, seccomp)",
+            Network::Host { .. } => "host: IPv4 and IPv6 only (seccomp)",
+        };
+        self.layers.enforced.set(Layer::Network, how);
+    }
+
+    fn execution_on(&mut self, execution: Execution, abi: u32) {
+        match execution {
+            Execution::Once { .. } => self.layers.enforced.set(Layer::Execution, "once"),
+            _ if abi == 0 => self.missing(Layer::Execution, "this kernel offers no Landlock to hold a list"),
+            Execution::List { .. } => self.layers.enforced.set(Layer::Execution, "list"),
+            Execution::Any => self.layers.enforced.set(Layer::Execution, "readable files"),
+        }
+    }
+
+    /// The files of `exec`; names that the search path does not have cannot be started anyway.
+    fn executables(&self) -> Option<Vec<PathBuf>> {
+        let find = |name: &ProgramName| match name {
+            ProgramName::Absolute(path) => path.canonicalize().ok(),
+            ProgramName::Bare(name) => {
+                self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?.canonicalize().ok()
+            }
+        };
+        self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
+    }
+
+    /// Whether the run's user may read what ordinary users cannot.
+    fn reads_secrets(&self) -> bool {
+        match self.layers.identity {
+            Identity::PowerlessRoot => true,
+            Identity::Anonymous(_) => false,
+            Identity::User { uid, .. } => uid == 0,
+            Identity::Same => {
+                let readable = |path: &str| fs::File::open(path).is_ok();
+                super::is_root() || readable("/etc/shadow") || readable("/etc/gshadow")
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Layers, PrepareError> {
+        let lacking: Vec<Layer> =
+            self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
+        if lacking.is_empty() {
+            return Ok(self.layers);
+        }
+        self.why.retain(|(layer, _)| lacking.contains(layer));
+        let why: Vec<String> = self.why.into_iter().map(|(_, why)| why).collect();
+        Err(PrepareError::Required {
+            layers: lacking,
+            why: if why.is_empty() { "the profile does not provide it".into() } else { why.join("; ") },
+            remedy: "see `guardexec doctor`, or leave it out of [sandbox] require to run without it".into(),
+        })
+    }
+}
+
+/// What the run's user has to reach.
+fn needs(job: &Job) -> Vec<Need> {
+    let workspace = job.wanted.profile == Profile::Workspace;
+    let Filesystem { write, .. } = &job.wanted.filesystem;
+    let mut needs = vec![
+        Need { path: job.cwd.clone(), bits: if workspace { 0o7 } else { 0o5 } },
+        Need {
+            path: job.program_path.clone(),
+            bits: if job.kind == ProgramKind::Script { 0o5 } else { 0o1 },
+        },
+    ];
+    needs.extend(write.iter().flatten().filter_map(|path| {
+        let bits = if path.metadata().ok()?.is_dir() { 0o7 } else { 0o6 };
+        Some(Need { path: path.clone(), bits })
+    }));
+    needs
+}
+
+/// Replaces `NAME=/tmp`, which judging puts where the policy says nothing, by the real place.
+fn set_default(envp: &mut [CString], name: &str, dir: &Path) {
+    let placeholder = format!("{name}={}", crate::decision::PRIVATE_TMP);
+    let mut value = OsStr::new(name).as_bytes().to_vec();
+    value.push(b'=');
+    value.extend_from_slice(dir.as_os_str().as_bytes());
+    let Ok(value) = CString::new(value) else { return };
+    for entry in envp.iter_mut().filter(|entry| entry.as_bytes() == placeholder.as_bytes()) {
+        entry.clone_from(&value);
+    }
+}

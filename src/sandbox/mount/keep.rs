@@ -1,0 +1,174 @@
+//! What in a writable workspace would make the *host* run code later: repositories' settings and hooks, editor and shell
+//! start-up files. What exists is kept by mounts; what does not exist yet cannot be, and is looked for afterwards.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+/// Start-up files and directories of shells, editors and agents, looked up in the working directory.
+const STARTUP: &[&str] = &[
+    ".envrc",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".cursor",
+    ".claude",
+    ".devcontainer",
+    ".github/hooks",
+    ".mcp.json",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
+    ".emacs",
+    ".dir-locals.el",
+    ".gdbinit",
+    ".lldbinit",
+    ".tmux.conf",
+    ".gitconfig",
+    ".ssh",
+];
+
+/// Names in a git directory that decide what git runs. `commondir` sends it to another directory's settings.
+const IN_GIT: &[&str] = &["config", "config.worktree", "hooks", "info", "commondir"];
+/// Those that git itself makes empty in every repository, and that are made here so that they can be kept.
+const MADE: &[&str] = &["hooks", "info"];
+
+/// How deep below the working directory repositories are looked for.
+const MAX_DEPTH: usize = 4;
+/// How many directory entries are looked at.
+const MAX_ENTRIES: usize = 4096;
+
+/// What has to stay as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Directories that stay writable but cannot be renamed away: they become mount points.
+    pub in_place: Vec<PathBuf>,
+    /// Files and directories that cannot be changed, replaced or removed.
+    pub read_only: Vec<PathBuf>,
+    /// Names that did not exist and must not exist afterwards (see [`appeared`]).
+    pub absent: Vec<PathBuf>,
+    /// The search was cut short: not every repository was found.
+    pub incomplete: bool,
+}
+
+/// Finds what to keep in `cwd`, which the run may write to.
+pub fn find(cwd: &Path) -> Kept {
+    let mut kept = Kept::default();
+    for name in STARTUP {
+        kept.note(&cwd.join(name));
+    }
+    let mut left = MAX_ENTRIES;
+    search(cwd, cwd, 0, &mut left, &mut kept);
+    // Outermost first: a mount covers what was mounted beneath it before.
+    kept.in_place.sort();
+    kept.in_place.dedup();
+    kept
+}
+
+/// Which of the names that must not exist do now.
+pub fn appeared(kept: &Kept) -> Vec<PathBuf> {
+    kept.absent.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect()
+}
+
+impl Kept {
+    /// Keeps files of the guard's own that lie in writable trees: each stays as it is, and no directory above it can
+    /// be renamed away and planted again.
+    pub fn hold_in_place(&mut self, files: &[PathBuf], writable: &[PathBuf]) {
+        for file in files {
+            let above = file.ancestors().skip(1).take_while(|dir| !writable.iter().any(|w| w == dir));
+            if file.exists() && writable.iter().any(|w| file.starts_with(w)) {
+                self.in_place.extend(above.map(Path::to_owned));
+            }
+        }
+        self.in_place.sort();
+        self.in_place.dedup();
+    }
+
+    fn note(&mut self, path: &Path) {
+        match path.symlink_metadata() {
+            // A link cannot be a mount point; what it leads to is kept where it is writable at all.
+            Ok(found) if found.is_symlink() => {
+                if let Ok(to) = path.canonicalize() {
+                    self.read_only.push(to);
+                }
+            }
+            Ok(_) => self.read_only.push(path.to_owned()),
+            Err(_) => self.absent.push(path.to_owned()),
+        }
+    }
+
+    fn repository(&mut self, git: &Path, cwd: &Path) {
+        // Not itself, nor any directory above it, may be renamed away and planted again.
+        let above = git.ancestors().take_while(|dir| *dir != cwd);
+        self.in_place.extend(above.map(Path::to_owned));
+        self.git_dir(git);
+        for group in ["modules", "worktrees"] {
+            for entry in fs::read_dir(git.join(group)).into_iter().flatten().flatten() {
+                if group == "modules" && entry.path().is_dir() {
+                    self.git_dir(&entry.path());
+                } else {
+                    self.note(&entry.path().join("config.worktree"));
+                }
+            }
+        }
+    }
+
+    fn git_dir(&mut self, dir: &Path) {
+        for name in IN_GIT {
+            let path = dir.join(name);
+            if MADE.contains(name) && path.symlink_metadata().is_err() {
+                make_empty(&path, dir);
+            }
+            self.note(&path);
+        }
+    }
+}
+
+/// An empty directory, owned like the one it is in. Where it cannot be made it stays absent.
+fn make_empty(path: &Path, like: &Path) {
+    if fs::create_dir(path).is_ok()
+        && let Ok(owner) = like.metadata()
+    {
+        let _ = chown(path, Some(owner.uid()), Some(owner.gid()));
+    }
+}
+
+fn search(dir: &Path, cwd: &Path, depth: usize, left: &mut usize, kept: &mut Kept) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut below = Vec::new();
+    for entry in entries.flatten() {
+        if *left == 0 {
+            kept.incomplete = true;
+            return;
+        }
+        *left -= 1;
+        let Ok(kind) = entry.file_type() else { continue };
+        let name = entry.file_name();
+        if name == ".git" {
+            if kind.is_dir() {
+                kept.repository(&entry.path(), cwd);
+            } else {
+                // A linked work tree or a submodule: a file (or link) that says where its git directory is.
+                kept.note(&entry.path());
+            }
+        } else if kind.is_dir() && name != "node_modules" && name != "target" {
+            below.push(entry.path());
+        }
+    }
+    if depth == MAX_DEPTH {
+        kept.incomplete |= !below.is_empty();
+        return;
+    }
+    for dir in below {
+        search(&dir, cwd, depth + 1, left, kept);
+    }
+}
