@@ -7,5 +7,7 @@ mod harness;
 
 mod arguments;
 mod demo;
+mod limits;
 mod output;
+mod runner;
 mod tree;
