@@ -7,5 +7,6 @@ mod harness;
 
 mod arguments;
 mod demo;
+mod escape;
 mod output;
 mod tree;
