@@ -142,7 +142,7 @@ as_both! {
                 assert!(outcomes.values().all(|o| o.starts_with("refused")), "{}", answer.show());
             } else {
                 // Landlock takes nothing back: it says so instead.
-                call.run([scene::attacker().to_str().expect("UTF-8"), &attacks[0]]).error(&["filesystem", "tool"]);
+                scene::unavailable(&call.run([scene::attacker().to_str().expect("UTF-8"), &attacks[0]]), &["filesystem", "tool"]);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use super::scene::{self, GROUNDS, Ground, STRICT, WORKSPACE, attempt};
+use super::scene::{self, GROUNDS, Ground, STRICT, WORKSPACE, attempt, words};
 use crate::harness::{As, Bench, NOBODY, binary};
 
 /// A process of the bench's user that does nothing.
@@ -29,8 +29,8 @@ impl Drop for Victim {
     }
 }
 
-const ON_PROCESSES: [&str; 18] = [
-    "kill", "stop", "tgkill", "sigqueue", "pidfd", "sigio", "attach", "vmvictim", "prlimit", "nice", "nicegroup", "idle",
+const ON_PROCESSES: [&str; 17] = [
+    "kill", "stop", "tgkill", "sigqueue", "pidfd", "attach", "vmvictim", "prlimit", "nice", "nicegroup", "idle",
     "affinity", "ioprio", "oom", "procof:environ", "procof:mem", "procof:maps",
 ];
 
@@ -46,12 +46,31 @@ as_both! {
     fn a_process_of_the_same_user_is_out_of_reach(bench) {
         let victim = Victim::new(bench);
         let attacks = on(&victim.0.id().to_string());
-        let may = ["sigio", "attach", "prlimit", "oom", "procof", "ioprio", "vmvictim", "nicegroup"];
+        let may = ["attach", "prlimit", "oom", "procof", "ioprio", "vmvictim", "nicegroup"];
         for toml in [STRICT, WORKSPACE] {
             scene::caught(bench, toml, &attacks, &may, || {});
         }
         let (bare, _) = attempt(bench, Ground::Groups, "[sandbox]\nprofile = \"host\"\n", &attacks);
         assert!(bare.values().filter(|o| *o == "open").count() >= 12, "{bare:#?}");
+    }
+}
+
+as_both! {
+    fn a_signal_without_a_kill_does_not_leave_the_run(bench) {
+        let killed = |toml: &str, ground: Ground| {
+            let mut victim = Victim::new(bench);
+            attempt(bench, ground, toml, &[format!("sigio:{}", victim.0.id())]);
+            victim.0.try_wait().expect("wait").is_some()
+        };
+        assert!(killed("[sandbox]\nprofile = \"host\"\n", Ground::Groups), "the attack itself");
+        for ground in GROUNDS {
+            for toml in [STRICT, WORKSPACE] {
+                assert!(!killed(toml, ground), "{ground:?} {toml}");
+                // And the keeper lives: the run ends as it should.
+                let (_, answer) = attempt(bench, ground, toml, &words(&["sigio:KEEPER", "groups"]));
+                assert_eq!(answer.json["survivors"], 0, "{}", answer.show());
+            }
+        }
     }
 }
 
@@ -65,7 +84,7 @@ as_both! {
                 let mut open: Vec<&String> = outcomes.iter().filter(|(_, o)| *o == "open").map(|(a, _)| a).collect();
                 if ground == Ground::Namespaces {
                     // Process 1 of a PID namespace can be sent what it does not catch, and never gets it.
-                    open.retain(|a| !["kill", "stop", "tgkill", "sigqueue", "pidfd", "sigio"].iter().any(|s| a.starts_with(&format!("{s}:"))));
+                    open.retain(|a| !["kill", "stop", "tgkill", "sigqueue", "pidfd"].iter().any(|s| a.starts_with(&format!("{s}:"))));
                 }
                 assert!(open.is_empty(), "{ground:?} {open:?}\n{}", answer.show());
                 assert_eq!(answer.json["survivors"], 0, "{}", answer.show());
@@ -104,7 +123,7 @@ as_both! {
 as_both! {
     fn t3_106_no_value_stands_in_an_argument_of_guardexec(bench) {
         let toml = "allow = [\"sh\"]\n[sandbox]\nprofile = \"host\"\n[env]\nset = { SECRETX = \"tell-nobody-106\" }\n";
-        let script = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done 2>/dev/null | grep -v 'sh -c' | grep -c tell-nobody-''106; echo \"have $SECRETX\"";
+        let script = "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done 2>/dev/null | grep -v 'sh -c' | grep -c 'tell-nobody-10[6]'; echo \"have $SECRETX\"";
         let answer = bench.policy(toml).stdin("tell-nobody-106").run(["sh", "-c", script]);
         assert_eq!(answer.str("stdout"), "0\nhave tell-nobody-106\n", "{}", answer.show());
     }

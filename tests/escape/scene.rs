@@ -81,6 +81,17 @@ impl Ground {
     }
 }
 
+/// Nothing ran, because something required cannot be had; the text names all of `parts`.
+#[track_caller]
+pub fn unavailable(answer: &Answer, parts: &[&str]) {
+    assert_eq!((answer.status(), answer.exit, answer.str("stage")), ("error", 125, "sandbox"), "{}", answer.show());
+    assert!(answer.json["exit_code"].is_null() && answer.json["stdout"].is_null(), "{}", answer.show());
+    assert!(answer.json["error"]["hint"].is_string(), "{}", answer.show());
+    for part in parts {
+        assert!(answer.str("text").contains(part), "{part:?} is not in the text\n{}", answer.show());
+    }
+}
+
 /// The words that take something away from guardexec.
 pub fn without(what: &str) -> Vec<String> {
     vec![wrapper().to_str().expect("UTF-8").to_owned(), what.to_owned()]
@@ -132,7 +143,7 @@ pub fn words(list: &[&str]) -> Vec<String> {
 #[track_caller]
 pub fn caught(bench: &Bench, toml: &str, attacks: &[String], host_refuses: &[&str], set_up: impl Fn()) {
     set_up();
-    let (bare, answer) = attempt(bench, Ground::Namespaces, OFF, attacks);
+    let (bare, answer) = attempt(bench, Ground::Groups, OFF, attacks);
     for (attack, outcome) in &bare {
         let name = attack.split(':').next().expect("a name");
         if outcome == "open" {
