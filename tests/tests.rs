@@ -8,6 +8,7 @@ mod harness;
 mod arguments;
 mod demo;
 mod limits;
+mod escape;
 mod output;
 mod runner;
 mod tree;
