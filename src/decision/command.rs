@@ -129,9 +129,8 @@ fn not_listed<T>(
         ));
     } else if names.is_empty() {
         denial = denial.hint("this policy allows this asker no command at all");
-    } else {
-        denial = denial.hint("use one of these, or ask the policy's owner for a rule");
     }
+    // The list itself says what to do instead.
     denial.deny()
 }
 

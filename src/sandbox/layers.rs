@@ -65,8 +65,8 @@ pub struct GroundWork {
     pub mounts: mount::Prepared,
     /// Rules for paths that only exist then.
     late: Option<Rc<landlock::Prepared>>,
-    /// The working directory, to be entered again by its path.
-    pub cwd: CString,
+    /// The working directory, to be entered again by its path, and what it must still be: device and inode.
+    cwd: (CString, u64, u64),
     /// Set the loopback interface up.
     pub loopback: bool,
 }
@@ -85,7 +85,10 @@ impl GroundWork {
         if self.loopback {
             super::raw::process::loopback_up()?;
         }
-        super::raw::change_directory(&self.cwd)
+        // The descriptor that was judged belongs to the old mounts and leads out of the new ones.
+        let (path, device, inode) = &self.cwd;
+        super::raw::change_directory(path)?;
+        if super::raw::identity_of(c".")? == (*device, *inode) { Ok(()) } else { Err(libc::ESTALE) }
     }
 
     /// The descriptor that the keeper needs for it.
@@ -249,7 +252,7 @@ impl<'a> Builder<'a> {
             guarded: &self.job.guarded,
             mounts: self.ground.namespaces,
             own_proc: self.ground.namespaces,
-            privileged_reader: self.reads_secrets(),
+            privileged_reader: view::privileged_reader(&self.layers.identity),
             refuse_tcp: self.wanted.network == NetworkMode::None && !self.wanted.loopback,
         };
         let view = view::view(&inputs)
@@ -328,7 +331,9 @@ impl<'a> Builder<'a> {
                 .enforced
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
         }
-        let cwd = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
+        let path = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
+        let judged = fs::File::from(self.job.cwd_fd.try_clone()?).metadata()?;
+        let cwd = (path, judged.dev(), judged.ino());
         self.layers.ground = Some(GroundWork { mounts, late: rules, cwd, loopback: self.wanted.loopback });
         Ok(())
     }
@@ -429,19 +434,6 @@ impl<'a> Builder<'a> {
             }
         };
         self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
-    }
-
-    /// Whether the run's user may read what ordinary users cannot.
-    fn reads_secrets(&self) -> bool {
-        match self.layers.identity {
-            Identity::PowerlessRoot => true,
-            Identity::Anonymous(_) => false,
-            Identity::User { uid, .. } => uid == 0,
-            Identity::Same => {
-                let readable = |path: &str| fs::File::open(path).is_ok();
-                super::is_root() || readable("/etc/shadow") || readable("/etc/gshadow")
-            }
-        }
     }
 
     fn finish(mut self) -> Result<Layers, PrepareError> {

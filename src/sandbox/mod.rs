@@ -225,7 +225,7 @@ pub enum Input {
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
     /// terminal; it is opened without waiting for a writer.
-    fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
+    pub(crate) fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
             request::Stdin::Null => Input::Null,
             request::Stdin::Relay => Input::Relay,

@@ -150,6 +150,21 @@ pub fn change_directory(path: &CStr) -> Result<(), Errno> {
     check(unsafe { libc::syscall(libc::SYS_chdir, path.as_ptr()) }).map(|_| ())
 }
 
+/// Device and inode of what a path names, links followed.
+///
+/// # Errors
+/// The errno of statx(2).
+pub fn identity_of(path: &CStr) -> Result<(u64, u64), Errno> {
+    // SAFETY: an all-zero statx is valid, the kernel writes one; the path is NUL-terminated.
+    let found = unsafe {
+        let mut found: libc::statx = std::mem::zeroed();
+        let mask = libc::STATX_INO;
+        check(libc::syscall(libc::SYS_statx, libc::AT_FDCWD, path.as_ptr(), 0, mask, &raw mut found))?;
+        found
+    };
+    Ok((libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
+}
+
 /// Gives up for ever that an exec can raise privileges (prctl(2), `PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors
