@@ -6,6 +6,7 @@
 mod harness;
 
 mod arguments;
+mod compatibility;
 mod demo;
 mod output;
 mod tree;

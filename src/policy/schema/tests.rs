@@ -208,7 +208,9 @@ fn environment() {
         ("[env]\nset = { A = 1 }", "3:13: `A` in `set` of [env] must be a string, not a whole number"),
         ("[env]\nset = { A = \"\\u0000\" }", "3:13: `A` in `set` of [env] holds a NUL character"),
     ]);
-    for path in ["bin", "", "/bin:", ":/bin", "/bin::/usr/bin", "/bin:.", "/usr/../bin", "/./bin", "~root/bin"] {
+    for path in
+        ["bin", "", "/bin:", ":/bin", "/bin::/usr/bin", "/bin:.", "/usr/../bin", "/./bin", "~root/bin"]
+    {
         let got = complaint(&format!("[env]\nset = {{ PATH = \"{path}\" }}"));
         let bad = path.split(':').find(|e| !e.starts_with('/') || e.contains('.')).unwrap();
         let want = format!(
