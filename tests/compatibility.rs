@@ -116,6 +116,40 @@ as_both! {
 }
 
 as_both! {
+    fn without_mounts_a_workspace_with_a_repository_is_refused_and_not_called_kept(bench) {
+        if !has("git") || !has("make") { return }
+        repository(bench);
+        bench.file("work/Makefile", "all:\n\techo pwned > .git/hooks/pre-commit\n");
+        let policy = |require: &str| format!(
+            "allow = [\"make\"]\n[sandbox]\nprofile = \"workspace\"\nprocesses = \"groups\"\nrequire = [{require}]\n"
+        );
+        let refused = |answer: &Answer, why: &str| {
+            assert_eq!((answer.status(), answer.exit), ("error", 125), "{}", answer.show());
+            assert!(answer.str("text").contains("requires filesystem"), "{}", answer.show());
+            assert!(answer.str("text").contains(why), "{}", answer.show());
+        };
+        refused(&bench.policy(&policy("\"filesystem\"")).run(["make"]), "cannot be kept");
+        assert!(!bench.work().join(".git/hooks/pre-commit").exists());
+        let waived = bench.policy(&policy("")).run(["make"]);
+        let missing = waived.json["sandbox"]["missing"].as_array().cloned().unwrap_or_default();
+        assert!(missing.contains(&"filesystem".into()), "{}", waived.show());
+        let mapped = "allow = [\"true\"]\n[sandbox]\nprocesses = \"groups\"\n[filesystem]\nmap = { \"/data\" = \"work\" }\n";
+        refused(&bench.policy(mapped).run(["true"]), "map needs a mount namespace");
+    }
+}
+
+as_both! {
+    fn a_start_up_file_that_a_run_plants_is_set_aside(bench) {
+        if !has("make") { return }
+        bench.file("work/Makefile", "all:\n\techo evil > .envrc\n");
+        let answer = shell(bench).run(["make"]);
+        fine(&answer);
+        assert!(!bench.work().join(".envrc").exists(), "{}", answer.show());
+        assert!(answer.json["warnings"].to_string().contains(".envrc"), "{}", answer.show());
+    }
+}
+
+as_both! {
     fn make_compiles(bench) {
         if !has("make") || !has("cc") { return }
         bench.file("work/a.c", "#include <stdio.h>\nint main(void) { puts(\"built\"); return 0; }\n");

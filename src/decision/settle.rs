@@ -52,7 +52,8 @@ pub(super) fn shown(limits: &EffectiveLimits) -> String {
         ("open_files", limits.open_files.get().map(|n| n.to_string())),
         ("cpus", limits.cpus.get().map(|n| n.to_string())),
     ];
-    let word = |(name, value): (&str, Option<String>)| format!("{name} {}", value.as_deref().unwrap_or("none"));
+    let word =
+        |(name, value): (&str, Option<String>)| format!("{name} {}", value.as_deref().unwrap_or("none"));
     all.map(word).join(", ")
 }
 

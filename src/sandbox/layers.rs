@@ -258,18 +258,11 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         let rules = self.landlock(&view)?;
+        let kept = self.kept(&view);
         if self.ground.namespaces {
-            self.mounts(&view, rules)?;
+            self.mounts(&view, &kept, rules)?;
         } else {
-            let holes: Vec<String> = view.holes().map(|p| p.display().to_string()).collect();
-            if !holes.is_empty() {
-                self.layers.enforced.unset(Layer::Filesystem);
-                let what = holes.join(", ");
-                self.missing(
-                    Layer::Filesystem,
-                    format!("without a mount namespace {what} cannot be kept from the run"),
-                );
-            }
+            self.holes(&view, &kept);
         }
         Ok(())
     }
@@ -306,7 +299,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn mounts(&mut self, view: &View, rules: Option<Rc<landlock::Prepared>>) -> Result<(), PrepareError> {
+    /// What may be written and yet must not change.
+    fn kept(&mut self, view: &View) -> keep::Kept {
         let workspace = self.wanted.profile == Profile::Workspace;
         let mut kept = if workspace { keep::find(&self.job.cwd) } else { keep::Kept::default() };
         kept.hold_in_place(&view.keep, &view.writable);
@@ -316,12 +310,39 @@ impl<'a> Builder<'a> {
             );
         }
         self.layers.absent.clone_from(&kept.absent);
+        kept
+    }
+
+    /// What only mounts could keep from the run: then the files are not what the profile says.
+    fn holes(&mut self, view: &View, kept: &keep::Kept) {
+        let writable = |path: &&PathBuf| view.writable.iter().any(|w| path.starts_with(w));
+        let kept = kept.read_only.iter().filter(writable).map(PathBuf::as_path);
+        let holes: Vec<String> =
+            view.holes().chain(kept).map(|p| quote::display(p.as_os_str().as_bytes())).collect();
+        let why = match (&holes[..], self.wanted.filesystem.map.is_empty()) {
+            ([], true) => return,
+            ([], false) => "[filesystem] map needs a mount namespace".to_owned(),
+            ([first, rest @ ..], _) => {
+                let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                format!("without a mount namespace {first}{more} cannot be kept from the run")
+            }
+        };
+        self.layers.enforced.unset(Layer::Filesystem);
+        self.missing(Layer::Filesystem, why);
+    }
+
+    fn mounts(
+        &mut self,
+        view: &View,
+        kept: &keep::Kept,
+        rules: Option<Rc<landlock::Prepared>>,
+    ) -> Result<(), PrepareError> {
         let size = self.wanted.filesystem.tmp.unwrap_or(TMP_SIZE);
         let spec = mount::Spec {
             view,
             cwd: &self.job.cwd,
             tmp_size: size,
-            kept: Some(&kept),
+            kept: Some(kept),
             map: &self.wanted.filesystem.map,
             own_proc: true,
         };
