@@ -6,9 +6,10 @@
 mod harness;
 
 mod arguments;
+mod compatibility;
 mod demo;
-mod limits;
 mod escape;
+mod limits;
 mod output;
 mod runner;
 mod tree;

@@ -74,7 +74,7 @@ fn judge(
     note(trace, "cwd", "allowed", repr(cwd.path.as_os_str().as_bytes()), None);
     let limits = settle::limits(&matches, request.timeout);
     let wanted = settle::wanted(&matches, built.path.clone())?;
-    note(trace, "limits", wanted.profile.as_str(), format!("{limits:?}"), None);
+    note(trace, "limits", wanted.profile.as_str(), settle::shown(&limits), None);
     Ok(Grant {
         verdict,
         rule: RuleRef::of(deciding),

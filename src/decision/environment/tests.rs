@@ -65,16 +65,6 @@ fn without_a_list_there_are_only_the_built_in_variables() {
 }
 
 #[test]
-fn a_private_home_and_tmp_can_be_pointed_at_later() {
-    let mut strict = policy(vec![allow("true")]);
-    strict.sandbox.profile = None;
-    let mut grant = granted(run(&[strict], Request::default(), &facts()));
-    grant.point_tmp_at(Path::new("/run/private"));
-    let has = |text: &str| grant.envp.iter().any(|e| e.to_bytes() == text.as_bytes());
-    assert!(has("HOME=/run/private") && has("TMPDIR=/run/private"));
-}
-
-#[test]
 fn t1_13_and_26_nothing_that_loads_code_passes_by_a_glob() {
     let facts = caller(&[
         ("GIT_CONFIG_COUNT", "1"),
