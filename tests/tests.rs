@@ -7,7 +7,9 @@ mod harness;
 
 mod arguments;
 mod demo;
+mod environment;
 mod limits;
 mod output;
+mod passing;
 mod runner;
 mod tree;

@@ -89,21 +89,26 @@ fn escape(word: &[u8], quote: char) -> (String, bool) {
 
 fn escape_chars(out: &mut String, text: &str, quote: char) -> bool {
     let mut needed = false;
-    let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
-        let run = text[at..].chars().take_while(|&next| next == c).count();
+    let mut rest = text;
+    // One run at a time, never one character: looking ahead from each would take time by the square of a run.
+    while let Some(c) = rest.chars().next() {
+        let run = rest.chars().take_while(|&next| next == c).count();
+        rest = &rest[run * c.len_utf8()..];
         if run > LONGEST_RUN && (c.is_whitespace() || !is_plain(c)) {
             needed = true;
             push_run(out, c, run);
-            chars.nth(run - 2);
-        } else if c == quote || c == '\\' {
-            out.push('\\');
-            out.push(c);
-        } else if is_plain(c) {
-            out.push(c);
-        } else {
-            needed = true;
-            push_escape(out, c);
+            continue;
+        }
+        for _ in 0..run {
+            if c == quote || c == '\\' {
+                out.push('\\');
+                out.push(c);
+            } else if is_plain(c) {
+                out.push(c);
+            } else {
+                needed = true;
+                push_escape(out, c);
+            }
         }
     }
     needed

@@ -71,7 +71,12 @@ pub fn binary() -> &'static Path {
         let length = fs::metadata(built).expect("the binary is built").len();
         let stamp = fs::metadata(built).and_then(|m| m.modified()).expect("mtime");
         let nanos = stamp.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
-        let dir = std::env::temp_dir().join(format!("guardexec-test-bin-{}", nix::unistd::geteuid()));
+        // A directory of this build's own: another checkout's tests must not clear this one's copy away.
+        let mut hasher = std::hash::DefaultHasher::new();
+        std::hash::Hash::hash(built, &mut hasher);
+        let place = std::hash::Hasher::finish(&hasher);
+        let dir =
+            std::env::temp_dir().join(format!("guardexec-test-bin-{}-{place:016x}", nix::unistd::geteuid()));
         fs::create_dir_all(&dir).expect("a directory for the binary");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("chmod");
         let copy = dir.join(format!("guardexec-{length}-{nanos}"));
