@@ -45,7 +45,7 @@ as_both! {
 as_both! {
     fn a_chain_under_the_default_syntax_is_refused(bench) {
         let answer = demo(bench, "").command("uname -a; whoami");
-        answer.denied_by("command", &["blocked: ", "`;`", "no shell", "two requests"]);
+        answer.denied_by("command", &["blocked: ", "';'", "no shell", "two requests"]);
         assert_eq!(answer.audit.len(), 1);
     }
 }

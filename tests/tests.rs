@@ -6,8 +6,10 @@
 mod harness;
 
 mod arguments;
+mod compatibility;
 mod demo;
 mod environment;
+mod escape;
 mod limits;
 mod output;
 mod passing;

@@ -103,7 +103,7 @@ as_both! {
         both_kinds(
             bench,
             "wall_time = \"2s\"\npids = 48",
-            |m| vec!["perl".into(), "-e".into(), format!("use POSIX; $0='bomb {m}'; $SIG{{CHLD}}='IGNORE'; my $end=time+8; while(time<$end){{ my $p=fork; if(defined $p && !$p){{ POSIX::setsid() }} select undef,undef,undef,0.002 }}")],
+            |m| vec!["perl".into(), "-e".into(), format!("use POSIX; $0='bomb {m}'; $SIG{{CHLD}}='IGNORE'; my $end=time+8; while(time<$end){{ my $p=fork; if(defined $p && !$p){{ POSIX::setsid() }} select undef,undef,undef,0.02 }}")],
             |a| assert!(["timeout", "limit_exceeded"].contains(&a.status()), "{}", a.show()),
         );
     }

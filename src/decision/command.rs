@@ -11,9 +11,9 @@ use super::asker::{covers, grants};
 use super::denial::said_by;
 use super::values::list;
 use super::{Decision, Denial, Judged, Stage};
+use crate::decision::shown::repr;
 use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
 use crate::program::{self, FindError, Program, same_file};
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;
@@ -129,9 +129,8 @@ fn not_listed<T>(
         ));
     } else if names.is_empty() {
         denial = denial.hint("this policy allows this asker no command at all");
-    } else {
-        denial = denial.hint("use one of these, or ask the policy's owner for a rule");
     }
+    // The list itself says what to do instead.
     denial.deny()
 }
 

@@ -8,8 +8,8 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
 use super::{Denial, Facts, Judged, Match, Stage};
+use crate::decision::shown::repr;
 use crate::program::canonical_path;
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ mod judge;
 mod open;
 mod paths;
 mod settle;
+mod shown;
 mod sizes;
 mod spelling;
 #[cfg(test)]
@@ -26,8 +27,7 @@ mod values;
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::policy::model::{
     EffectiveLimits, EnvPolicy, Filesystem, Layer, Network, NetworkMode, Place, Policy, Profile, ProgramName,
@@ -235,22 +235,6 @@ pub struct Grant {
     pub(crate) wanted: Wanted,
     /// Sentences for the result's `warnings`.
     pub(crate) warnings: Vec<String>,
-}
-
-impl Grant {
-    /// Points `HOME` and `TMPDIR` at the run's private directory, where they still hold the placeholder of a profile
-    /// other than `host`. For the room that makes that directory.
-    pub(crate) fn point_tmp_at(&mut self, dir: &Path) {
-        for name in ["HOME=", "TMPDIR="] {
-            let placeholder = [name.as_bytes(), judge::PRIVATE_TMP.as_bytes()].concat();
-            for entry in self.envp.iter_mut().filter(|e| e.as_bytes() == placeholder) {
-                let value = [name.as_bytes(), dir.as_os_str().as_bytes()].concat();
-                if let Ok(value) = CString::new(value) {
-                    *entry = value;
-                }
-            }
-        }
-    }
 }
 
 /// What judging may know of the caller and the machine.

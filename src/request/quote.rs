@@ -89,26 +89,23 @@ fn escape(word: &[u8], quote: char) -> (String, bool) {
 
 fn escape_chars(out: &mut String, text: &str, quote: char) -> bool {
     let mut needed = false;
-    let mut rest = text;
-    // One run at a time, never one character: looking ahead from each would take time by the square of a run.
-    while let Some(c) = rest.chars().next() {
-        let run = rest.chars().take_while(|&next| next == c).count();
-        rest = &rest[run * c.len_utf8()..];
-        if run > LONGEST_RUN && (c.is_whitespace() || !is_plain(c)) {
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        // Counted for blanks and escapes only, which are then passed over: the whole stays linear in the text.
+        let counted = c.is_whitespace() || !is_plain(c);
+        let run = if counted { text[at..].chars().take_while(|&next| next == c).count() } else { 1 };
+        if run > LONGEST_RUN {
             needed = true;
             push_run(out, c, run);
-            continue;
-        }
-        for _ in 0..run {
-            if c == quote || c == '\\' {
-                out.push('\\');
-                out.push(c);
-            } else if is_plain(c) {
-                out.push(c);
-            } else {
-                needed = true;
-                push_escape(out, c);
-            }
+            chars.nth(run - 2);
+        } else if c == quote || c == '\\' {
+            out.push('\\');
+            out.push(c);
+        } else if is_plain(c) {
+            out.push(c);
+        } else {
+            needed = true;
+            push_escape(out, c);
         }
     }
     needed

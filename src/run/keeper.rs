@@ -51,6 +51,27 @@ pub fn keep(task: Task<'_>) -> ! {
     process::exit_now(0)
 }
 
+/// Becomes what holds the tree.
+fn hold(task: &Task<'_>) -> Result<(Held, Listing), (Step, i32)> {
+    if let Some(namespace) = task.namespace {
+        let _ = process::set_parent_death_signal(libc::SIGKILL);
+        return Ok(match namespace.enter(task.ground)? {
+            Proc::Fresh => (Held::Namespace, Listing::WholeProc),
+            Proc::Old(errno) => {
+                let _ = message::send(task.control.as_fd(), &Report::OldProc(errno));
+                (Held::Namespace, Listing::Descendants)
+            }
+        });
+    }
+    // Not KILL: the keeper has to sweep first, when it sees the socket's end. A stopped one wakes up.
+    let _ = process::set_parent_death_signal(libc::SIGCONT);
+    // Without this file (CONFIG_PROC_CHILDREN) the tree could not be walked, so nothing runs.
+    std::fs::metadata("/proc/thread-self/children")
+        .and_then(|_| process::set_subreaper(true))
+        .map_err(|error| (Step::Keeper, errno_of(&error)))?;
+    Ok((Held::Groups, Listing::Descendants))
+}
+
 struct Keeper {
     control: OwnedFd,
     held: Held,
@@ -82,29 +103,7 @@ impl Keeper {
             Ok(mask) => mask,
             Err(error) => fail(Step::Signals, errno_of(&error)),
         };
-        let (held, listing) = match task.namespace {
-            Some(namespace) => {
-                let _ = process::set_parent_death_signal(libc::SIGKILL);
-                match namespace.enter(task.ground) {
-                    Ok(Proc::Fresh) => (Held::Namespace, Listing::WholeProc),
-                    Ok(Proc::Old(errno)) => {
-                        let _ = message::send(task.control.as_fd(), &Report::OldProc(errno));
-                        (Held::Namespace, Listing::Descendants)
-                    }
-                    Err((step, errno)) => fail(step, errno),
-                }
-            }
-            None => {
-                // Not KILL: the keeper has to sweep first, when it sees the socket's end. A stopped one wakes up.
-                let _ = process::set_parent_death_signal(libc::SIGCONT);
-                // Without this file (CONFIG_PROC_CHILDREN) the tree could not be walked, so nothing runs.
-                let walkable = std::fs::metadata("/proc/thread-self/children").map(drop);
-                if let Err(error) = walkable.and_then(|()| process::set_subreaper(true)) {
-                    fail(Step::Keeper, errno_of(&error));
-                }
-                (Held::Groups, Listing::Descendants)
-            }
-        };
+        let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
         let main = match spawn::start(&task.plan) {
@@ -186,8 +185,10 @@ impl Keeper {
 
     fn wait(&mut self) {
         let now = Instant::now();
-        let soon = self.killing.map(|_| now + Duration::from_millis(10));
-        let until = [soon, self.backstop, self.watch.due()].into_iter().flatten().min();
+        let until = match self.killing {
+            Some(_) => Some(now + Duration::from_millis(10)),
+            None => [self.backstop, self.watch.due()].into_iter().flatten().min(),
+        };
         let mut fds = [fd::PollFd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         let _ = fd::ppoll(&mut fds, until.map(|at| at.saturating_duration_since(now)), &self.mask);
     }

@@ -134,8 +134,13 @@ impl<'s> Supervisor<'s> {
     /// Until the keeper has given its account, or is given up.
     pub fn drive(&mut self) {
         while self.phase != Phase::Over {
-            self.wait();
-            self.listen();
+            if self.wait() {
+                self.listen();
+            }
+            let silent = self.streams.iter().all(Stream::ended);
+            if silent && matches!(self.phase, Phase::Draining(_)) {
+                self.finish();
+            }
             self.heed_signals();
             self.keep_deadlines(Instant::now());
         }
@@ -151,8 +156,8 @@ impl<'s> Supervisor<'s> {
         }
     }
 
-    /// Waits for the next event and moves the bytes that can be moved.
-    fn wait(&mut self) {
+    /// Waits for the next event and moves the bytes that can be moved. Whether the keeper has something to say.
+    fn wait(&mut self) -> bool {
         let (input, input_events) = self.feeder.writable();
         let mut fds = [
             entry(self.control.as_raw_fd(), libc::POLLIN),
@@ -165,7 +170,7 @@ impl<'s> Supervisor<'s> {
         ];
         let timeout = self.due().map(|at| at.saturating_duration_since(Instant::now()));
         if !matches!(fd::ppoll(&mut fds, timeout, &self.mask), Ok(n) if n > 0) {
-            return;
+            return false;
         }
         let ready = |index: usize| fds[index].fd >= 0 && fds[index].revents != 0;
         for (index, stream) in self.streams.iter_mut().enumerate() {
@@ -184,6 +189,7 @@ impl<'s> Supervisor<'s> {
         } else if ready(6) {
             self.feeder.stop();
         }
+        ready(0)
     }
 
     fn tell(&self, order: Order) {
@@ -201,10 +207,6 @@ impl<'s> Supervisor<'s> {
                     self.phase = Phase::Over;
                 }
             }
-        }
-        let silent = self.streams.iter().all(Stream::ended);
-        if silent && matches!(self.phase, Phase::Draining(_)) {
-            self.finish();
         }
     }
 

@@ -4,18 +4,22 @@
 //! the system call filter have to do alone. What is wanted and not had stands in [`Enforced::missing`], and a
 //! layer that the policy requires makes the attempt an error before anything runs.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::identity::{self, Identity, Need};
-use super::mount::{self, keep};
+use super::mount::keep::{self, Kept};
+use super::mount::{self};
+use super::planted::Planted;
 use super::raw::secret::SecretPath;
+use super::readback::Readback;
 use super::seccomp::{self, Execution, Network};
+use super::tmp::{self, TmpDir};
 use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
@@ -51,7 +55,7 @@ pub struct Layers {
     /// The environment with the private tmp in it.
     pub envp: Vec<CString>,
     /// What must not have appeared in the workspace afterwards.
-    pub absent: Vec<PathBuf>,
+    pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
     /// A private tmp without mounts; removed with this.
@@ -65,8 +69,8 @@ pub struct GroundWork {
     pub mounts: mount::Prepared,
     /// Rules for paths that only exist then.
     late: Option<Rc<landlock::Prepared>>,
-    /// The working directory, to be entered again by its path.
-    pub cwd: CString,
+    /// The working directory, to be entered again by its path, and what it must still be: device and inode.
+    cwd: (CString, u64, u64),
     /// Set the loopback interface up.
     pub loopback: bool,
 }
@@ -85,71 +89,15 @@ impl GroundWork {
         if self.loopback {
             super::raw::process::loopback_up()?;
         }
-        super::raw::change_directory(&self.cwd)
+        // The descriptor that was judged belongs to the old mounts and leads out of the new ones.
+        let (path, device, inode) = &self.cwd;
+        super::raw::change_directory(path)?;
+        if super::raw::identity_of(c".")? == (*device, *inode) { Ok(()) } else { Err(libc::ESTALE) }
     }
 
     /// The descriptor that the keeper needs for it.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.late.as_ref().map(|rules| rules.fd.as_raw_fd())
-    }
-}
-
-impl Layers {
-    /// What a run planted in its workspace under names that make the host run code later, where nothing stood before it:
-    /// renamed, so that nothing runs it. One sentence each.
-    pub fn set_aside(&self) -> Vec<String> {
-        let planted = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
-        planted
-            .map(|path| {
-                let mut aside = path.clone().into_os_string();
-                aside.push(format!(".set-aside-{}", std::process::id()));
-                let shown = quote::display(path.as_os_str().as_bytes());
-                match fs::rename(path, &aside) {
-                    Ok(()) => format!("the run made {shown}, which the host would act on: it was renamed to {}", quote::display(aside.as_bytes())),
-                    Err(error) => format!("the run made {shown}, which the host would act on, and it could not be renamed: {error}"),
-                }
-            })
-            .collect()
-    }
-}
-
-/// A directory of the run's own, removed with everything in it when this is dropped.
-#[derive(Debug)]
-struct TmpDir(PathBuf);
-
-impl TmpDir {
-    fn new(owner: Option<(u32, u32)>) -> std::io::Result<TmpDir> {
-        let base =
-            ["/tmp", "/var/tmp"].iter().map(Path::new).find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
-        let name = crate::sandbox::raw::secret::random_u64().map_err(std::io::Error::from_raw_os_error)?;
-        let dir = base.canonicalize()?.join(format!("guardexec-{name:016x}"));
-        fs::DirBuilder::new().mode(0o700).create(&dir)?;
-        let made = TmpDir(dir);
-        if let Some((uid, gid)) = owner {
-            std::os::unix::fs::chown(&made.0, Some(uid), Some(gid))?;
-        }
-        Ok(made)
-    }
-}
-
-impl Drop for TmpDir {
-    fn drop(&mut self) {
-        // A run may have taken its own rights away; they are given back on the way down. Links are not followed.
-        if fs::remove_dir_all(&self.0).is_err() {
-            open_up(&self.0);
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
-fn open_up(dir: &Path) {
-    let Ok(meta) = dir.symlink_metadata() else { return };
-    if !meta.is_dir() {
-        return;
-    }
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        open_up(&entry.path());
     }
 }
 
@@ -176,6 +124,8 @@ struct Builder<'a> {
     layers: Layers,
     /// Why a layer is not on, for the sentence about a required one.
     why: Vec<(Layer, String)>,
+    /// The policy grants reading `/` itself.
+    granted_root: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -196,11 +146,11 @@ impl<'a> Builder<'a> {
             identity,
             enforced,
             envp: job.envp.clone(),
-            absent: Vec::new(),
+            planted: Planted::default(),
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new() };
+        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -249,26 +199,46 @@ impl<'a> Builder<'a> {
             guarded: &self.job.guarded,
             mounts: self.ground.namespaces,
             own_proc: self.ground.namespaces,
-            privileged_reader: self.reads_secrets(),
+            privileged_reader: view::privileged_reader(&self.layers.identity),
             refuse_tcp: self.wanted.network == NetworkMode::None && !self.wanted.loopback,
         };
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
+        self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
+        let kept = self.workspace();
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
-            self.mounts(&view, rules)?;
-        } else {
-            let holes: Vec<String> = view.holes().map(|p| p.display().to_string()).collect();
-            if !holes.is_empty() {
-                self.layers.enforced.unset(Layer::Filesystem);
-                let what = holes.join(", ");
-                self.missing(
-                    Layer::Filesystem,
-                    format!("without a mount namespace {what} cannot be kept from the run"),
-                );
-            }
+            return self.mounts(&view, kept, rules);
+        }
+        let mut holes: Vec<&Path> = view.holes().collect();
+        holes.extend(kept.read_only.iter().map(PathBuf::as_path));
+        self.holes(&holes);
+        if !lists.map.is_empty() {
+            self.unheld("without a mount namespace [filesystem] map cannot show anything".into());
         }
         Ok(())
+    }
+
+    /// What only mounts could keep from the run.
+    fn holes(&mut self, holes: &[&Path]) {
+        let shown: Vec<String> =
+            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
+        let more = match holes.len() {
+            0 => return,
+            1..=4 => String::new(),
+            n => format!(" and {} more", n - 4),
+        };
+        let what = shown.join(", ");
+        self.unheld(format!("without a mount namespace {what}{more} cannot be kept from the run"));
+    }
+
+    /// The file system is not held as the policy asks; where nothing requires it, that is at least said.
+    fn unheld(&mut self, why: String) {
+        self.layers.enforced.lacks(Layer::Filesystem);
+        if !self.wanted.require.contains(&Layer::Filesystem) {
+            self.layers.warnings.push(why.clone());
+        }
+        self.missing(Layer::Filesystem, why);
     }
 
     fn landlock(&mut self, view: &View) -> Result<Option<Rc<landlock::Prepared>>, PrepareError> {
@@ -303,16 +273,29 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn mounts(&mut self, view: &View, rules: Option<Rc<landlock::Prepared>>) -> Result<(), PrepareError> {
-        let workspace = self.wanted.profile == Profile::Workspace;
-        let mut kept = if workspace { keep::find(&self.job.cwd) } else { keep::Kept::default() };
-        kept.hold_in_place(&view.keep, &view.writable);
+    /// What in a writable workspace the host would act on, and what must not appear there.
+    fn workspace(&mut self) -> Kept {
+        if self.wanted.profile != Profile::Workspace {
+            return Kept::default();
+        }
+        let kept = keep::find(&self.job.cwd);
         if kept.incomplete {
             self.layers.warnings.push(
                 "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
             );
         }
-        self.layers.absent.clone_from(&kept.absent);
+        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent);
+        kept
+    }
+
+    fn mounts(
+        &mut self,
+        view: &View,
+        kept: Kept,
+        rules: Option<Rc<landlock::Prepared>>,
+    ) -> Result<(), PrepareError> {
+        let mut kept = kept;
+        kept.hold_in_place(&view.keep, &view.writable);
         let size = self.wanted.filesystem.tmp.unwrap_or(TMP_SIZE);
         let spec = mount::Spec {
             view,
@@ -328,7 +311,9 @@ impl<'a> Builder<'a> {
                 .enforced
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
         }
-        let cwd = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
+        let path = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
+        let judged = fs::File::from(self.job.cwd_fd.try_clone()?).metadata()?;
+        let cwd = (path, judged.dev(), judged.ino());
         self.layers.ground = Some(GroundWork { mounts, late: rules, cwd, loopback: self.wanted.loopback });
         Ok(())
     }
@@ -340,19 +325,26 @@ impl<'a> Builder<'a> {
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
             let tmp = TmpDir::new(self.layers.identity.numbers())?;
-            let path = tmp.0.clone();
+            let path = tmp.path().to_owned();
             self.layers.tmp = Some(tmp);
             self.missing(Layer::Tmp, "a private tmp with a size limit needs a mount namespace");
             path
         };
         for name in ["TMPDIR", "HOME"] {
-            set_default(&mut self.layers.envp, name, &dir);
+            tmp::set_default(&mut self.layers.envp, name, &dir);
         }
         Ok(dir)
     }
 
     /// The system call filter: network, system calls, execution.
     fn filter(&mut self) -> Result<(), PrepareError> {
+        if let Err(errno) = super::raw::seccomp_available() {
+            let why = std::io::Error::from_raw_os_error(errno);
+            for layer in [Layer::Network, Layer::Syscalls, Layer::Execution] {
+                self.missing(layer, format!("this kernel offers no system call filter: {why}"));
+            }
+            return Ok(());
+        }
         let by_descriptor = self.job.kind == ProgramKind::Binary;
         let path = if by_descriptor { c"" } else { self.job.path.as_c_str() };
         let secret = SecretPath::new(path).map_err(std::io::Error::from_raw_os_error)?;
@@ -431,16 +423,15 @@ impl<'a> Builder<'a> {
         self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
     }
 
-    /// Whether the run's user may read what ordinary users cannot.
-    fn reads_secrets(&self) -> bool {
-        match self.layers.identity {
-            Identity::PowerlessRoot => true,
-            Identity::Anonymous(_) => false,
-            Identity::User { uid, .. } => uid == 0,
-            Identity::Same => {
-                let readable = |path: &str| fs::File::open(path).is_ok();
-                super::is_root() || readable("/etc/shadow") || readable("/etc/gshadow")
-            }
+    /// The last step before the exec: the kernel is asked whether what was applied is on.
+    fn readback(&mut self) {
+        let filtered = self.layers.enforced.has(Layer::Syscalls);
+        let no_sockets = filtered && self.wanted.network == NetworkMode::None && !self.wanted.loopback;
+        let root_refused =
+            self.layers.steps.iter().any(|step| step.step == Step::Landlock) && !self.granted_root;
+        if filtered || root_refused {
+            let readback = Readback { filtered, no_sockets, root_refused };
+            self.step(Step::Readback, Stage::Filter, Vec::new(), Box::new(move || readback.check()));
         }
     }
 
@@ -448,6 +439,7 @@ impl<'a> Builder<'a> {
         let lacking: Vec<Layer> =
             self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
         if lacking.is_empty() {
+            self.readback();
             return Ok(self.layers);
         }
         self.why.retain(|(layer, _)| lacking.contains(layer));
@@ -476,16 +468,4 @@ fn needs(job: &Job) -> Vec<Need> {
         Some(Need { path: path.clone(), bits })
     }));
     needs
-}
-
-/// Replaces `NAME=/tmp`, which judging puts where the policy says nothing, by the real place.
-fn set_default(envp: &mut [CString], name: &str, dir: &Path) {
-    let placeholder = format!("{name}={}", crate::decision::PRIVATE_TMP);
-    let mut value = OsStr::new(name).as_bytes().to_vec();
-    value.push(b'=');
-    value.extend_from_slice(dir.as_os_str().as_bytes());
-    let Ok(value) = CString::new(value) else { return };
-    for entry in envp.iter_mut().filter(|entry| entry.as_bytes() == placeholder.as_bytes()) {
-        entry.clone_from(&value);
-    }
 }

@@ -20,6 +20,7 @@
 //! | `landlock` | [`Stage::Confine`] hooks |
 //! | `descriptors` | after Landlock, whose ruleset is a descriptor; marks all above 2 close-on-exec |
 //! | `seccomp` | [`Stage::Filter`] hooks: last, since it may refuse any call above |
+//! | `readback` | the last hook: the kernel is asked whether what was applied is on |
 //! | `program` | a script only: is the path still the file that was judged? |
 //! | `exec` | |
 //!
@@ -36,10 +37,13 @@ pub mod layers;
 pub mod loader;
 pub mod mount;
 pub mod namespace;
+pub mod planted;
 pub mod probe;
 pub mod raw;
+mod readback;
 pub mod rlimit;
 pub mod seccomp;
+mod tmp;
 #[cfg(test)]
 mod together;
 pub mod view;
@@ -98,6 +102,8 @@ pub enum Step {
     Descriptors,
     /// seccomp.
     Seccomp,
+    /// What was applied is seen to be on.
+    Readback,
     /// The script's path no longer names the file that was judged.
     Program,
     /// execve(2).
@@ -105,7 +111,7 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 19] = [
+    const ALL: [Step; 20] = [
         Step::WorkingDirectory,
         Step::Keeper,
         Step::IdMap,
@@ -123,6 +129,7 @@ impl Step {
         Step::Landlock,
         Step::Descriptors,
         Step::Seccomp,
+        Step::Readback,
         Step::Program,
         Step::Exec,
     ];
@@ -152,6 +159,7 @@ impl Step {
             Step::Landlock => "restrict the file system (Landlock)",
             Step::Descriptors => "close the descriptors",
             Step::Seccomp => "install the system call filter (seccomp)",
+            Step::Readback => "see that the confinement is on",
             Step::Program => "find the script unchanged",
             Step::Exec => "execute the program",
         }
@@ -225,7 +233,7 @@ pub enum Input {
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
     /// terminal; it is opened without waiting for a writer.
-    fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
+    pub(crate) fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
             request::Stdin::Null => Input::Null,
             request::Stdin::Relay => Input::Relay,

@@ -131,8 +131,16 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
     let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
-    view.keep.extend(inputs.guarded.iter().map(|path| canonical(path)).filter(writable));
+    let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
+    view.keep.extend(kept);
     Ok(view)
+}
+
+/// What the policy leads to; and with an `exec` list its files, which would be whatever the run makes of them.
+fn guarded<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = &'a Path> {
+    let program = inputs.exec.map(|_| inputs.program);
+    let listed = inputs.exec.unwrap_or_default().iter().chain(inputs.guarded);
+    listed.map(PathBuf::as_path).chain(program)
 }
 
 /// Whether a run as `identity` could read what the system keeps from ordinary users, were it not taken out of its view.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Ended, How, PassThrough, RunError, Sinks, run, tree};
 use crate::decision::Wanted;
-use crate::policy::model::{Bound, EffectiveLimits, Limits, NetworkMode, Profile, TreeKind};
+use crate::policy::model::{Bound, EffectiveLimits, Layer, Limits, NetworkMode, Profile, TreeKind};
 use crate::program::ProgramKind;
 use crate::sandbox::{Confinement, Input};
 use crate::sys::process::{self, Pid, Waited};
@@ -42,12 +42,13 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         device: meta.dev(),
         inode: meta.ino(),
         kind: if script { ProgramKind::Script } else { ProgramKind::Binary },
-        cwd: open("/tmp"),
+        program_path: path.clone(),
+        cwd: "/tmp".into(),
+        cwd_fd: open("/tmp"),
         input: Input::Null,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),
         tree,
-        steps: Vec::new(),
         wanted: Wanted {
             profile: Profile::Host,
             require: Vec::new(),
@@ -61,6 +62,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
             exec: None,
             path: Vec::new(),
         },
+        guarded: Vec::new(),
     }
 }
 
@@ -99,7 +101,7 @@ fn as_json(result: Result<Ended, RunError>) -> Value {
         "how": kind, "value": value, "limit": e.limit.map(|l| l.as_str()), "survivors": e.survivors,
         "ms": e.duration.as_millis() as u64, "cpu_ms": (e.cpu_user + e.cpu_system).as_millis() as u64,
         "max_rss": e.max_rss, "processes": e.processes, "stdout": e.stdout.text(), "stderr": e.stderr.text(),
-        "stdout_bytes": e.stdout.total(), "truncated": e.stdout.truncated(), "tree": e.tree.as_str(),
+        "stdout_bytes": e.stdout.total(), "truncated": e.stdout.truncated(), "tree": e.enforced.on.iter().find(|(l, _)| *l == Layer::Processes).map(|(_, how)| how.clone()),
         "pids_how": e.limits_how.pids.as_str(), "unreaped": e.unreaped, "warnings": e.warnings,
         "step": if let How::NotStarted { step, .. } = e.how { step.as_str() } else { "" },
     })

@@ -1,6 +1,7 @@
 //! Tests of starting, of input and of output.
 
 use super::*;
+use crate::sandbox::PrepareError;
 
 #[test]
 fn a_plain_command_runs_and_is_accounted_for() {
@@ -97,7 +98,11 @@ fn input_comes_from_memory_or_a_file_and_a_child_that_does_not_read_is_no_error(
 
 #[test]
 fn a_directory_or_a_missing_file_is_no_input() {
-    let open = |path: &str| Input::open(crate::request::Stdin::File(path.into())).map_err(|e| errno_of(&e));
+    let open = |path: &str| match Input::open(crate::request::Stdin::File(path.into())) {
+        Ok(input) => Ok(input),
+        Err(PrepareError::Stdin { error, .. }) => Err(errno_of(&error)),
+        Err(error) => panic!("{error}"),
+    };
     assert!(matches!(open("/nonexistent"), Err(libc::ENOENT)));
     assert!(matches!(open("/tmp"), Err(libc::EINVAL)));
 }
@@ -158,27 +163,6 @@ fn without_namespaces_groups_stand_in_and_say_so_or_nothing_runs() {
     assert!(r["warnings"][0].as_str().unwrap().starts_with("no PID namespace (could not make"), "{r}");
     let r = run(TreeKind::Namespace);
     assert!(r["error"].as_str().unwrap().starts_with("could not make the process that holds"), "{r}");
-}
-
-#[test]
-fn a_step_that_was_added_runs_at_its_place_and_fails_by_its_name() {
-    use crate::sandbox::{Prepared, Stage, Step};
-    for s in settings() {
-        let r = engine(s, || {
-            let mut c = confinement("/bin/echo", &["ran"], s.tree);
-            let step = |step, stage, result: Result<(), i32>| Prepared {
-                step,
-                stage,
-                descriptors: Vec::new(),
-                apply: Box::new(move || result),
-            };
-            c.add(step(Step::Seccomp, Stage::Filter, Err(libc::ENOSYS)));
-            c.add(step(Step::Landlock, Stage::Confine, Ok(())));
-            c
-        });
-        assert_eq!((&r["how"], &r["value"]), (&json!("not_started"), &json!(libc::ENOSYS)), "{s:?} {r}");
-        assert!(r["step"].as_str().unwrap().contains("seccomp") && r["stdout"] == "", "{s:?} {r}");
-    }
 }
 
 /// Not a test but a measurement: `cargo test --lib run_against_spawn -- --ignored --nocapture`.
