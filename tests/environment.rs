@@ -43,7 +43,8 @@ fn sorted(text: &str) -> String {
 as_both! {
     fn t2_88_the_default_environment_is_exactly_this(bench) {
         let policy = "allow = [\"env\"]\n";
-        for (call, private) in [(bench.host(policy), false), (bench.policy(policy), true)] {
+        for private in [false, true] {
+            let call = if private { bench.policy(policy) } else { bench.host(policy) };
             let a = call.env("OPENAI_API_KEY", "sk-1").env("FOO", "y").env("LC_ALL", "C").env("HOME", "/evil").env("TERM", "xterm")
                 .env("LD_PRELOAD", "").env("GIT_SSH_COMMAND", "x").env("PATH", "/evil:/usr/bin:/bin").run(["env"]);
             assert_eq!(a.status(), "ok", "{}", a.show());
@@ -191,7 +192,8 @@ print(repr((status, waiting, left, shown)))
 fn on_a_terminal(bench: &Bench, policy: &str, options: &[&str], words: &[&str]) -> (String, Value) {
     let file = bench.dir.join("terminal.json");
     let _ = std::fs::remove_file(&file);
-    let call = ready(bench.host(policy).opt(["--result-file".as_ref(), file.as_os_str()]).opt(options), words);
+    let call =
+        ready(bench.host(policy).opt(["--result-file".as_ref(), file.as_os_str()]).opt(options), words);
     let a = answer(&call, through(&call, &["/usr/bin/python3", "-c", ON_A_TERMINAL]), Stdio::null());
     let json = serde_json::from_slice(&std::fs::read(&file).unwrap_or_default()).unwrap_or_default();
     (String::from_utf8_lossy(&a.stdout).into_owned() + &a.stderr, json)
