@@ -324,7 +324,7 @@ impl<'a> Builder<'a> {
             mount::tmp_place(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
-            let tmp = TmpDir::new(self.layers.identity.numbers())?;
+            let tmp = TmpDir::new(self.layers.identity.numbers(), self.job.caller_tmp.as_deref())?;
             let path = tmp.path().to_owned();
             self.layers.tmp = Some(tmp);
             self.missing(Layer::Tmp, "a private tmp with a size limit needs a mount namespace");
