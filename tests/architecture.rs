@@ -9,8 +9,14 @@ const ROOMS: &[&str] = &[
 ];
 
 /// Files that may hold `unsafe`; everything else is held to `unsafe_code = "deny"` without exceptions.
-const UNSAFE: &[&str] =
-    &["src/sys.rs", "src/sys/", "src/sandbox/raw.rs", "src/sandbox/raw/", "src/run/child.rs", "src/run/spawn.rs"];
+const UNSAFE: &[&str] = &[
+    "src/sys.rs",
+    "src/sys/",
+    "src/sandbox/raw.rs",
+    "src/sandbox/raw/",
+    "src/run/child.rs",
+    "src/run/spawn.rs",
+];
 
 /// Files that are mostly data: their size is not a sign of a missing noun.
 const TABLES: &[&str] =

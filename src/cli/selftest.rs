@@ -42,7 +42,10 @@ pub fn selftest(args: &SelftestArgs, around: &Surroundings) -> u8 {
     match whole() {
         Ok(rows) => report(&rows, args.json),
         Err(error) => {
-            say(&format!("guardexec: error: the attacks could not be made: {}", escape_text(&error.to_string())));
+            say(&format!(
+                "guardexec: error: the attacks could not be made: {}",
+                escape_text(&error.to_string())
+            ));
             1
         }
     }
@@ -52,11 +55,8 @@ fn leg_call(dir: &Path, pid: &std::ffi::OsStr, way: &std::ffi::OsStr) -> Call {
     let program = own_path();
     let words = [program.into_os_string(), "selftest".into(), "--attempt".into(), dir.into(), pid.to_owned()];
     let policy = dir.join(format!("{}.toml", way.to_string_lossy()));
-    let request = Request {
-        ask: Ask::Argv(words.to_vec()),
-        cwd: Some(dir.join(attempt::CWD)),
-        ..Request::default()
-    };
+    let request =
+        Request { ask: Ask::Argv(words.to_vec()), cwd: Some(dir.join(attempt::CWD)), ..Request::default() };
     Call { request, policies: vec![policy], pass_through: false }
 }
 
@@ -194,9 +194,8 @@ fn said(came: Option<Came>) -> String {
             let name = format!("{:?}", nix::errno::Errno::from_raw(errno));
             if name == "UnknownErrno" { format!("errno {errno}") } else { name }
         }
-        Some(Came::Killed(signal)) => {
-            nix::sys::signal::Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.to_string())
-        }
+        Some(Came::Killed(signal)) => nix::sys::signal::Signal::try_from(signal)
+            .map_or_else(|_| format!("signal {signal}"), |s| s.to_string()),
         None => "not tried".to_owned(),
     }
 }
@@ -238,9 +237,32 @@ fn report(rows: &[Row], json_wanted: bool) -> u8 {
     let unproven = rows.iter().filter(|row| row.result() == "unproven").count();
     text.push_str(&match (failed, unproven) {
         (0, 0) => format!("all {} attacks were caught\n", rows.len()),
-        (0, n) => format!("no attack of {} got through; {n} fail on this host without guardexec too\n", rows.len()),
+        (0, n) => {
+            format!("no attack of {} got through; {n} fail on this host without guardexec too\n", rows.len())
+        }
         (n, _) => format!("{n} of {} attacks were not caught\n", rows.len()),
     });
     put(text.as_bytes());
     u8::from(failed > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(bare: Option<Came>, first: Option<Came>, second: Option<Came>) -> &'static str {
+        Row { attempt: &attempt::ALL[0], bare, confined: [first, second] }.result()
+    }
+
+    #[test]
+    fn only_what_worked_and_then_failed_twice_is_caught() {
+        let (open, no, dead) = (Some(Came::Open), Some(Came::Refused(libc::EACCES)), Some(Came::Killed(31)));
+        assert_eq!(row(open, no, dead), "caught");
+        assert_eq!(row(open, open, no), "open");
+        assert_eq!(row(open, no, open), "open");
+        assert_eq!(row(no, open, no), "open");
+        assert_eq!(row(no, no, no), "unproven");
+        assert_eq!(row(open, no, None), "untried");
+        assert_eq!(report(&[], true), 0);
+    }
 }

@@ -142,9 +142,10 @@ pub fn make_all(target: &Target, mut line: impl FnMut(String)) {
 
 /// What a line of [`make_all`] says of one attack; `None` where nothing was tried.
 pub fn came(output: &str, name: &str) -> Option<Came> {
-    let mut words = output.lines().map(str::split_whitespace).find_map(|mut words| {
-        (words.next() == Some(name)).then_some(words)
-    })?;
+    let mut words = output
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
     let how = words.next()?;
     let number = || words.next().and_then(|n| n.parse().ok());
     match how {

@@ -15,12 +15,12 @@ use std::rc::Rc;
 use super::identity::{self, Identity, Need};
 use super::mount::keep::{self, Kept};
 use super::mount::{self};
-use super::raw::secret::SecretPath;
-use super::seccomp::{self, Execution, Network};
-use super::view::{self, Inputs, View};
 use super::planted::Planted;
+use super::raw::secret::SecretPath;
 use super::readback::Readback;
+use super::seccomp::{self, Execution, Network};
 use super::tmp::{self, TmpDir};
+use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile, ProgramName};
@@ -427,8 +427,8 @@ impl<'a> Builder<'a> {
     fn readback(&mut self) {
         let filtered = self.layers.enforced.has(Layer::Syscalls);
         let no_sockets = filtered && self.wanted.network == NetworkMode::None && !self.wanted.loopback;
-        let root_refused = self.layers.steps.iter().any(|step| step.step == Step::Landlock)
-            && !self.granted_root;
+        let root_refused =
+            self.layers.steps.iter().any(|step| step.step == Step::Landlock) && !self.granted_root;
         if filtered || root_refused {
             let readback = Readback { filtered, no_sockets, root_refused };
             self.step(Step::Readback, Stage::Filter, Vec::new(), Box::new(move || readback.check()));

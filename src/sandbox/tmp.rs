@@ -47,7 +47,9 @@ impl TmpDir {
         let found = self.0.metadata()?;
         match owner {
             // Also where a run of another guardexec may change no owner.
-            Some((uid, gid)) if (uid, gid) != (found.uid(), found.gid()) => chown(&self.0, Some(uid), Some(gid)),
+            Some((uid, gid)) if (uid, gid) != (found.uid(), found.gid()) => {
+                chown(&self.0, Some(uid), Some(gid))
+            }
             _ => Ok(()),
         }
     }

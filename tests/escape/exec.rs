@@ -47,7 +47,10 @@ as_both! {
 fn launchers(bench: &Bench, marker: &str) -> Vec<(&'static str, Vec<String>)> {
     let touch = format!("touch {marker}");
     let input = bench.file("work/input", "b\na\n").display().to_string();
-    let helper = bench.script("work/helper", &format!("#!/bin/sh\n/usr/bin/touch {marker}\ncat\n")).display().to_string();
+    let helper = bench
+        .script("work/helper", &format!("#!/bin/sh\n/usr/bin/touch {marker}\ncat\n"))
+        .display()
+        .to_string();
     let work = bench.work().display().to_string();
     let list = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     vec![
@@ -59,8 +62,31 @@ fn launchers(bench: &Bench, marker: &str) -> Vec<(&'static str, Vec<String>)> {
         ("awk", list(&[&format!("BEGIN {{ system(\"{touch}\") }}")])),
         ("sh", list(&["-c", &touch])),
         ("sed", list(&["-n", &format!("1e {touch}"), &input])),
-        ("tar", list(&["-cf", "/dev/null", "--checkpoint=1", &format!("--checkpoint-action=exec={touch}"), &input])),
-        ("sort", list(&[&format!("--compress-program={helper}"), "-S", "1b", "--batch-size=2", &input, &input, &input, &input, &input, &input])),
+        (
+            "tar",
+            list(&[
+                "-cf",
+                "/dev/null",
+                "--checkpoint=1",
+                &format!("--checkpoint-action=exec={touch}"),
+                &input,
+            ]),
+        ),
+        (
+            "sort",
+            list(&[
+                &format!("--compress-program={helper}"),
+                "-S",
+                "1b",
+                "--batch-size=2",
+                &input,
+                &input,
+                &input,
+                &input,
+                &input,
+                &input,
+            ]),
+        ),
         ("git", list(&["-c", &format!("alias.z=!{touch}"), "z"])),
         ("git", list(&["-c", &format!("core.pager={touch}"), "-p", "--help", "-a"])),
         ("perl", list(&["-e", &format!("system('touch', '{marker}')")])),

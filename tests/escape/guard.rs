@@ -30,8 +30,23 @@ impl Drop for Victim {
 }
 
 const ON_PROCESSES: [&str; 17] = [
-    "kill", "stop", "tgkill", "sigqueue", "pidfd", "attach", "vmvictim", "prlimit", "nice", "nicegroup", "idle",
-    "affinity", "ioprio", "oom", "procof:environ", "procof:mem", "procof:maps",
+    "kill",
+    "stop",
+    "tgkill",
+    "sigqueue",
+    "pidfd",
+    "attach",
+    "vmvictim",
+    "prlimit",
+    "nice",
+    "nicegroup",
+    "idle",
+    "affinity",
+    "ioprio",
+    "oom",
+    "procof:environ",
+    "procof:mem",
+    "procof:maps",
 ];
 
 fn on(pid: &str) -> Vec<String> {

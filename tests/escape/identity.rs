@@ -9,7 +9,12 @@ use crate::harness::{As, Bench, skip};
 const STATUS: &str = "while read -r l; do case $l in Uid*|Gid*|Groups*|Cap*|NoNewPrivs*|Seccomp:*) echo \"$l\";; esac; done < /proc/self/status";
 
 fn status(answer: &crate::harness::Answer, key: &str) -> Vec<String> {
-    let line = answer.str("stdout").lines().find(|l| l.starts_with(&format!("{key}:"))).unwrap_or_default().to_owned();
+    let line = answer
+        .str("stdout")
+        .lines()
+        .find(|l| l.starts_with(&format!("{key}:")))
+        .unwrap_or_default()
+        .to_owned();
     line.split_whitespace().skip(1).map(str::to_owned).collect()
 }
 

@@ -58,8 +58,7 @@ pub enum Ground {
     NoMounts,
 }
 
-pub const GROUNDS: [Ground; 4] =
-    [Ground::Namespaces, Ground::Groups, Ground::NoNamespaces, Ground::NoMounts];
+pub const GROUNDS: [Ground; 4] = [Ground::Namespaces, Ground::Groups, Ground::NoNamespaces, Ground::NoMounts];
 
 impl Ground {
     /// A call under `toml` on this ground.
@@ -84,7 +83,12 @@ impl Ground {
 /// Nothing ran, because something required cannot be had; the text names all of `parts`.
 #[track_caller]
 pub fn unavailable(answer: &Answer, parts: &[&str]) {
-    assert_eq!((answer.status(), answer.exit, answer.str("stage")), ("error", 125, "sandbox"), "{}", answer.show());
+    assert_eq!(
+        (answer.status(), answer.exit, answer.str("stage")),
+        ("error", 125, "sandbox"),
+        "{}",
+        answer.show()
+    );
     assert!(answer.json["exit_code"].is_null() && answer.json["stdout"].is_null(), "{}", answer.show());
     assert!(answer.json["error"]["hint"].is_string(), "{}", answer.show());
     for part in parts {
@@ -102,7 +106,10 @@ pub type Outcomes = BTreeMap<String, String>;
 
 /// The rule that lets the attacker run.
 pub fn rule() -> String {
-    format!("\n[[rule]]\nid = \"attack\"\nprogram = {:?}\ndecision = \"allow\"\n", attacker().to_str().expect("UTF-8"))
+    format!(
+        "\n[[rule]]\nid = \"attack\"\nprogram = {:?}\ndecision = \"allow\"\n",
+        attacker().to_str().expect("UTF-8")
+    )
 }
 
 /// Makes `attacks` under the policy `toml` (without a rule for the attacker) and returns what they came to.
@@ -149,7 +156,11 @@ pub fn caught(bench: &Bench, toml: &str, attacks: &[String], host_refuses: &[&st
         if outcome == "open" {
             continue;
         }
-        assert!(host_refuses.contains(&name), "{attack} fails without confinement: {outcome}\n{}", answer.show());
+        assert!(
+            host_refuses.contains(&name),
+            "{attack} fails without confinement: {outcome}\n{}",
+            answer.show()
+        );
         if bench.who == As::Root {
             skip(&format!("{attack}: this host refuses it anyway ({outcome})"));
         }

@@ -11,7 +11,10 @@ const GIT: &str = "allow = [\"git\", \"sh\", \"mv\", \"rm\", \"mkdir\", \"ln\"]\
 
 fn git(bench: &Bench, dir: &Path, args: &[&str]) {
     let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@example", "-c", "init.defaultBranch=main"]).args(args).current_dir(dir);
+    command
+        .args(["-c", "user.name=a", "-c", "user.email=a@example", "-c", "init.defaultBranch=main"])
+        .args(args)
+        .current_dir(dir);
     command.env("HOME", &bench.dir).env("GIT_CONFIG_NOSYSTEM", "1");
     if bench.who == As::User && nix::unistd::geteuid().is_root() {
         use std::os::unix::process::CommandExt;

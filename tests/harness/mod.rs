@@ -272,7 +272,12 @@ impl Call<'_> {
         words.extend(self.wrap.iter().cloned());
         words.push(binary().into());
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(&self.args).env_clear().envs(self.env.iter().cloned()).current_dir(&self.cwd);
+        command
+            .args(&words[1..])
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().cloned())
+            .current_dir(&self.cwd);
         command
     }
 

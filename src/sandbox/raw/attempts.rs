@@ -100,7 +100,8 @@ pub fn exec_loader(loader: &CStr) -> Tried {
     let argv = [c"ld.so".as_ptr(), c"/bin/sh".as_ptr(), c"-c".as_ptr(), c"exit 0".as_ptr(), std::ptr::null()];
     let envp = [std::ptr::null::<libc::c_char>()];
     // SAFETY: null-terminated arrays of C strings.
-    check(unsafe { libc::syscall(libc::SYS_execve, loader.as_ptr(), argv.as_ptr(), envp.as_ptr()) }).map(|_| ())
+    check(unsafe { libc::syscall(libc::SYS_execve, loader.as_ptr(), argv.as_ptr(), envp.as_ptr()) })
+        .map(|_| ())
 }
 
 /// Copies the shell into memory and replaces this process by that.
