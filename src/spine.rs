@@ -82,14 +82,18 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
     doc.judged_by(&policies);
     let mut trail = match Trail::open(&policies) {
         Ok(trail) => trail,
-        Err(error) => return Ok(trail::unrecorded(doc, &error)),
+        Err(error) => {
+            trail::unrecorded(doc, &error);
+            return Ok(());
+        }
     };
     let (argv, decision) = judge(call.request, &policies, &around.facts)?;
     doc.of_words(&argv);
     let grant = settle(decision, doc);
     let bytes: Vec<&[u8]> = argv.iter().map(|w| w.as_bytes()).collect();
     if let Err(error) = trail.decided(doc, &bytes, grant.is_none()) {
-        return Ok(trail::unrecorded(doc, &error));
+        trail::unrecorded(doc, &error);
+        return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
     carry_out(grant, &policies, &around.facts, call.pass_through, doc);

@@ -6,7 +6,10 @@
 mod harness;
 
 mod arguments;
+mod compatibility;
 mod demo;
 mod escape;
+mod limits;
 mod output;
+mod runner;
 mod tree;

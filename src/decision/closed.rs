@@ -7,9 +7,9 @@
 use super::paths::Paths;
 use super::spelling;
 use super::values;
+use crate::decision::shown::repr;
 use crate::policy::model::{ArgRules, Flag, Operand};
 use crate::policy::value::ValueLimits;
-use crate::request::quote::repr;
 
 mod said;
 

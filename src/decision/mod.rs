@@ -18,6 +18,7 @@ mod judge;
 mod open;
 mod paths;
 mod settle;
+mod shown;
 mod sizes;
 mod spelling;
 #[cfg(test)]

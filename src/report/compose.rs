@@ -89,7 +89,7 @@ impl ResultDoc {
         self.status = Status::Error;
         self.exit_status = Status::Error.exit_status(None, None);
         self.text = text::failed(message, hint);
-        self.reason.get_or_insert_with(|| message.to_owned());
+        self.reason = Some(message.to_owned());
         self.error = Some(ErrorDoc {
             kind: kind.to_owned(),
             message: message.to_owned(),
