@@ -209,7 +209,7 @@ fn tmp_of(answer: &crate::harness::Answer) -> String {
 as_both! {
     fn the_private_tmp_is_bounded_and_gone_afterwards(bench) {
         for ground in GROUNDS {
-            let toml = format!("allow = [\"sh\"]\n[sandbox]\nprofile = \"strict\"\nrequire = []\n[filesystem]\ntmp = \"1M\"\n[limits]\nfile_size = \"8M\"\n");
+            let toml = "allow = [\"sh\"]\n[sandbox]\nprofile = \"strict\"\nrequire = []\n[filesystem]\ntmp = \"1M\"\n[limits]\nfile_size = \"8M\"\n";
             let script = "echo \"$TMPDIR\"; echo x > \"$TMPDIR/mark\" && [ -s \"$TMPDIR/mark\" ] && echo made; \
                           i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123 ; i=$((i+1)); done > \"$TMPDIR/a\"; \
                           n=0; while [ $n -lt 60 ] && while read -r line; do echo \"$line\"; done < \"$TMPDIR/a\" >> \"$TMPDIR/big\"; do n=$((n+1)); done 2>/dev/null; echo $n";
