@@ -27,6 +27,7 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
 mod error;
@@ -102,10 +103,12 @@ pub enum Step {
     Program,
     /// execve(2).
     Exec,
+    /// Making the child in a cgroup of its own.
+    Cgroup,
 }
 
 impl Step {
-    const ALL: [Step; 19] = [
+    const ALL: [Step; 20] = [
         Step::WorkingDirectory,
         Step::Keeper,
         Step::IdMap,
@@ -125,6 +128,7 @@ impl Step {
         Step::Seccomp,
         Step::Program,
         Step::Exec,
+        Step::Cgroup,
     ];
 
     /// The step with this number, as it travels between processes.
@@ -154,6 +158,7 @@ impl Step {
             Step::Seccomp => "install the system call filter (seccomp)",
             Step::Program => "find the script unchanged",
             Step::Exec => "execute the program",
+            Step::Cgroup => "make the child in a cgroup of its own",
         }
     }
 }
