@@ -17,8 +17,10 @@ use crate::policy::model::{Bound, EffectiveLimits, Layer, Limits, NetworkMode, P
 use crate::program::ProgramKind;
 use crate::sandbox::{Confinement, Input};
 use crate::sys::process::{self, Pid, Waited};
+use crate::sandbox::cgroup::Place;
 use crate::sys::{errno_of, fd};
 
+mod cgroup;
 mod ending;
 mod limits;
 mod start;
@@ -76,7 +78,11 @@ struct Setting {
 fn settings() -> Vec<Setting> {
     let users = if process::ids().0 == 0 { vec![None, Some(NOBODY)] } else { vec![None] };
     let with = |tree| users.iter().map(move |&user| Setting { user, tree });
-    with(TreeKind::Namespace).chain(with(TreeKind::Groups)).collect()
+    let mut all: Vec<Setting> = with(TreeKind::Namespace).chain(with(TreeKind::Groups)).collect();
+    if Place::find().is_ok() {
+        all.push(Setting { user: None, tree: TreeKind::Both });
+    }
+    all
 }
 
 fn become_user(user: Option<u32>) {
