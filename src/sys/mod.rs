@@ -1,6 +1,7 @@
 //! Leaf: safe wrappers over system calls. Nearly all `unsafe` of the program is in this room, every block with
 //! its reason. Nothing here knows of policies, runs or results.
 
+pub mod arena;
 pub mod environ;
 pub mod fd;
 pub mod process;

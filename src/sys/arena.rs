@@ -1,0 +1,236 @@
+//! The command's memory: an arena in the program itself, for a process that lives a millisecond.
+//!
+//! A run allocates a few thousand small things and is gone. musl's allocator maps and unmaps pages for them, and every new
+//! page is a fault; here they lie side by side in zeroed static memory. Freed blocks are used again, by size, so
+//! that long verbs (verifying an audit file) do not grow; what does not fit goes to the system's allocator.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes in the arena. Untouched pages cost nothing.
+const SIZE: usize = 1 << 20;
+/// Blocks of 16, 32, ... 4096 bytes are kept for reuse.
+const CLASSES: usize = 9;
+const SMALLEST: usize = 16;
+/// What is larger than this never comes from the arena: it would use it up.
+const LARGEST: usize = 128 << 10;
+
+#[repr(align(4096))]
+struct Memory(UnsafeCell<[u8; SIZE]>);
+
+struct State {
+    used: usize,
+    free: [usize; CLASSES],
+}
+
+/// The allocator, to be named as `#[global_allocator]` by the command.
+pub struct Arena {
+    memory: Memory,
+    state: UnsafeCell<State>,
+    busy: AtomicBool,
+}
+
+// SAFETY: the state and the free lists are only touched while `busy` is held; blocks are handed out once.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An empty arena.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Arena {
+        Arena {
+            memory: Memory(UnsafeCell::new([0; SIZE])),
+            state: UnsafeCell::new(State { used: 0, free: [0; CLASSES] }),
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    fn base(&self) -> usize {
+        self.memory.0.get() as usize
+    }
+
+    fn holds(&self, block: *mut u8) -> bool {
+        (self.base()..self.base() + SIZE).contains(&(block as usize))
+    }
+
+    fn locked<T>(&self, body: impl FnOnce(&mut State) -> T) -> T {
+        while self.busy.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            std::hint::spin_loop();
+        }
+        // SAFETY: `busy` is held, so this is the only reference.
+        let result = body(unsafe { &mut *self.state.get() });
+        self.busy.store(false, Ordering::Release);
+        result
+    }
+
+    /// A block of the arena, or `None` where there is none that large.
+    fn take(&self, layout: Layout) -> Option<*mut u8> {
+        if layout.size() > LARGEST || layout.align() > 4096 {
+            return None;
+        }
+        self.locked(|state| {
+            if let Some(class) = class_of(layout) {
+                let block = state.free[class];
+                if block != 0 {
+                    // SAFETY: a free block of this class holds the address of the next one in its first word.
+                    state.free[class] = unsafe { *(block as *const usize) };
+                    return Some(block as *mut u8);
+                }
+            }
+            let (size, align) = shape(layout);
+            let start = state.used.next_multiple_of(align);
+            if start + size > SIZE {
+                return None;
+            }
+            state.used = start + size;
+            Some((self.base() + start) as *mut u8)
+        })
+    }
+
+    fn give_back(&self, block: *mut u8, layout: Layout) {
+        self.locked(|state| {
+            let (size, _) = shape(layout);
+            let offset = block as usize - self.base();
+            if offset + size == state.used {
+                state.used = offset;
+            } else if let Some(class) = class_of(layout) {
+                // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
+                unsafe { *block.cast::<usize>() = state.free[class] };
+                state.free[class] = block as usize;
+            }
+            // A large block in the middle stays lost: there are few, and the arena ends with the process.
+        });
+    }
+}
+
+/// Which list a block belongs to; `None` for large or strangely aligned ones.
+fn class_of(layout: Layout) -> Option<usize> {
+    let size = layout.size().max(SMALLEST).next_power_of_two();
+    let class = (size / SMALLEST).trailing_zeros() as usize;
+    (class < CLASSES && layout.align() <= SMALLEST).then_some(class)
+}
+
+/// What a block really takes: classes are powers of two, so that any block of one fits any request of it.
+fn shape(layout: Layout) -> (usize, usize) {
+    match class_of(layout) {
+        Some(class) => (SMALLEST << class, SMALLEST),
+        None => (layout.size().next_multiple_of(SMALLEST), layout.align().max(SMALLEST)),
+    }
+}
+
+// SAFETY: blocks come from the arena, disjoint and aligned as asked, or from the system's allocator; which of the two
+// a block came from is told by its address.
+unsafe impl GlobalAlloc for Arena {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match self.take(layout) {
+            Some(block) => block,
+            // SAFETY: passed on as it came.
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if self.holds(block) {
+            self.give_back(block, layout);
+        } else {
+            // SAFETY: it came from the system's allocator, with this layout.
+            unsafe { System.dealloc(block, layout) };
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller vouches for the size and alignment together.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        if !self.holds(block) {
+            // SAFETY: it came from the system's allocator, with this layout.
+            return unsafe { System.realloc(block, layout, size) };
+        }
+        let fits = self.locked(|state| {
+            let ((old, _), (new, _)) = (shape(layout), shape(wanted));
+            let offset = block as usize - self.base();
+            let last = offset + old == state.used && offset + new <= SIZE && new <= LARGEST;
+            if last {
+                state.used = offset + new;
+            }
+            last || old == new
+        });
+        if fits {
+            return block;
+        }
+        // SAFETY: the old block is live and at least `layout.size()` long; the new one is checked and disjoint.
+        unsafe {
+            let fresh = self.alloc(wanted);
+            if !fresh.is_null() {
+                std::ptr::copy_nonoverlapping(block, fresh, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            fresh
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
+
+    #[test]
+    fn blocks_are_aligned_disjoint_and_used_again() {
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
+        // SAFETY: every block is written within its size and given back with its own layout.
+        unsafe {
+            let mut live: Vec<(*mut u8, Layout)> = Vec::new();
+            for round in 0..2000_usize {
+                let wanted = layout(1 + (round * 37) % 5000, 1 << (round % 8));
+                let block = arena.alloc(wanted);
+                assert!(!block.is_null() && (block as usize).is_multiple_of(wanted.align()));
+                std::ptr::write_bytes(block, round as u8, wanted.size());
+                let (from, to) = (block as usize, block as usize + wanted.size());
+                assert!(
+                    live.iter().all(|(b, l)| to <= *b as usize || *b as usize + l.size() <= from),
+                    "{round}"
+                );
+                live.push((block, wanted));
+                if round % 3 != 0 {
+                    let (block, layout) = live.swap_remove(round % live.len());
+                    arena.dealloc(block, layout);
+                }
+            }
+            for (block, layout) in live {
+                arena.dealloc(block, layout);
+            }
+            let first = arena.alloc(layout(64, 8));
+            let second = arena.alloc(layout(64, 8));
+            arena.dealloc(first, layout(64, 8));
+            assert_eq!(arena.alloc(layout(50, 8)), first, "a freed block of the class comes first");
+            arena.dealloc(first, layout(50, 8));
+            arena.dealloc(second, layout(64, 8));
+        }
+    }
+
+    #[test]
+    fn growing_keeps_the_content_in_place_or_moved() {
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
+        // SAFETY: as above.
+        unsafe {
+            let mut size = 10;
+            let mut block = arena.alloc(layout(size, 1));
+            std::ptr::write_bytes(block, 7, size);
+            let other = arena.alloc(layout(8, 8));
+            for new in [20, 100, 5000, 200_000, 3_000_000, 40] {
+                block = arena.realloc(block, layout(size, 1), new);
+                assert!((0..10).all(|i| *block.add(i) == 7), "{new}");
+                size = new;
+            }
+            arena.dealloc(block, layout(size, 1));
+            arena.dealloc(other, layout(8, 8));
+        }
+    }
+}
