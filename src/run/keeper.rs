@@ -175,11 +175,11 @@ impl Keeper {
     fn look(&mut self, now: Instant) {
         if self.killing.is_some() {
             tree::kill_all(self.held);
-        } else if self.watch.due().is_some_and(|due| now >= due) {
-            if let Some(limit) = self.watch.sample() {
-                self.report(&Report::Limit(limit as i32));
-                self.kill();
-            }
+        } else if self.watch.due().is_some_and(|due| now >= due)
+            && let Some(limit) = self.watch.sample()
+        {
+            self.report(&Report::Limit(limit as i32));
+            self.kill();
         }
     }
 

@@ -28,6 +28,7 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod attempt;
 pub mod doctor;
 pub mod enforced;
 mod error;
@@ -276,6 +277,8 @@ pub struct Confinement {
     pub(crate) wanted: Wanted,
     /// Files that the policy leads to, which no run may change.
     pub(crate) guarded: Vec<PathBuf>,
+    /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
+    pub(crate) caller_tmp: Option<PathBuf>,
 }
 
 impl Confinement {
@@ -302,7 +305,15 @@ impl Confinement {
             tree: grant.wanted.processes,
             wanted: grant.wanted,
             guarded,
+            caller_tmp: None,
         })
+    }
+
+    /// Names the caller's own `TMPDIR`: inside a run of another guardexec it is the only place to write to.
+    #[must_use]
+    pub fn with_caller_tmp(mut self, dir: Option<PathBuf>) -> Confinement {
+        self.caller_tmp = dir.filter(|dir| dir.is_absolute());
+        self
     }
 }
 
