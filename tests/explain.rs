@@ -42,6 +42,29 @@ as_both! {
 }
 
 as_both! {
+    fn a_layer_that_the_policy_requires_and_cannot_have_is_told_before_the_run(bench) {
+        // `host` gives none of these layers, so they can be had nowhere.
+        for layer in ["filesystem", "syscalls"] {
+            let policy = format!("allow = [\"true\"]\n[sandbox]\nprofile = \"host\"\nrequire = [\"{layer}\"]\n");
+            let run = bench.host(&policy).run(["true"]);
+            assert_eq!((run.status(), run.exit, run.json["exit_code"].is_null()), ("error", 125, true), "{}", run.show());
+            assert!(run.str("text").contains(&format!("requires {layer}, which cannot be had")), "{}", run.show());
+            let a = explain(bench, &policy, &["--json"], &["true"]);
+            assert_eq!((a.exit, a.str("stage"), a.str("text")), (125, "sandbox", run.str("text")), "{}", a.show());
+        }
+        let mut call = bench.policy("allow = [\"true\"]\n");
+        call.args.insert(0, "explain".into());
+        let a = crate::harness::outside::ready(call, ["true"]).raw();
+        let (run, text) = (bench.policy("allow = [\"true\"]\n").run(["true"]), String::from_utf8_lossy(&a.stdout).into_owned());
+        assert_eq!(a.exit, run.exit, "{text}\n{}", run.show());
+        let enforced = run.json["sandbox"]["enforced"].as_object().cloned().unwrap_or_default();
+        for (layer, how) in &enforced {
+            assert!(text.contains(&format!("{layer}: {}", how.as_str().expect("text"))), "{layer}\n{text}\n{}", run.show());
+        }
+    }
+}
+
+as_both! {
     fn explain_writes_nothing(bench) {
         let list = |bench: &Bench| {
             let names = |dir: &std::path::Path| std::fs::read_dir(dir).expect("a directory").flatten().map(|e| e.file_name().into_string().expect("UTF-8")).collect::<Vec<_>>();

@@ -32,6 +32,7 @@ pub mod attempt;
 pub mod doctor;
 pub mod enforced;
 mod error;
+mod foresee;
 pub mod identity;
 pub mod landlock;
 pub mod layers;
