@@ -63,6 +63,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
             path: Vec::new(),
         },
         guarded: Vec::new(),
+        caller_tmp: None,
     }
 }
 
