@@ -136,7 +136,9 @@ as_both! {
         let policy = "allow = [\"sleep\"]\n";
         let call = bench.host(policy).opt(["--timeout", "60ms"]);
         let run = |n: usize| {
-            let call = ready(Call { args: call.args.clone(), env: call.env.clone(), cwd: call.cwd.clone(), audit: None, stdin: None, ..bench.call() }, ["sleep", ["0.050", "0.055", "0.058", "0.062"][n % 4]]);
+            let mut again = bench.call();
+            again.args.clone_from(&call.args);
+            let call = ready(again, ["sleep", ["0.050", "0.055", "0.058", "0.062"][n % 4]]);
             call.raw()
         };
         let answers: Vec<_> = std::thread::scope(|scope| {

@@ -213,7 +213,7 @@ as_both! {
             let script = "echo \"$TMPDIR\"; echo x > \"$TMPDIR/mark\" && [ -s \"$TMPDIR/mark\" ] && echo made; \
                           i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123 ; i=$((i+1)); done > \"$TMPDIR/a\"; \
                           n=0; while [ $n -lt 60 ] && while read -r line; do echo \"$line\"; done < \"$TMPDIR/a\" >> \"$TMPDIR/big\"; do n=$((n+1)); done 2>/dev/null; echo $n";
-            let answer = ground.call(bench, &toml).run(["sh", "-c", script]);
+            let answer = ground.call(bench, toml).run(["sh", "-c", script]);
             assert_eq!(answer.json["exit_code"], 0, "{}", answer.show());
             let out: Vec<&str> = answer.str("stdout").lines().collect();
             assert_eq!(out[1], "made", "{}", answer.show());
