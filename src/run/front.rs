@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::LimitKind;
 use super::child::Plan;
 use super::keeper::{self, Task};
 use super::output::Captured;
@@ -12,7 +13,6 @@ use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
 use super::{Ended, How, RunError};
-use super::LimitKind;
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::identity::Identity;
@@ -311,7 +311,9 @@ fn warnings(
 ) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(refused) = cgroup.map(Cgroup::refused_tasks).filter(|&n| n > 0) {
-        all.push(format!("the run wanted more processes or threads than its pids limit: {refused} were refused"));
+        all.push(format!(
+            "the run wanted more processes or threads than its pids limit: {refused} were refused"
+        ));
     }
     if let (Held::Groups, Some((step, errno))) = (held, refusal) {
         let why = io::Error::from_raw_os_error(errno);

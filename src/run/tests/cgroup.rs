@@ -15,9 +15,9 @@ const HERE: Setting = Setting { user: None, tree: Both };
 
 /// The cgroups of runs of this engine that are there.
 fn cgroups_of(engine: Pid) -> Vec<String> {
-    let base = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].into_iter().find(|d| {
-        std::fs::metadata(format!("{d}/cgroup.procs")).is_ok()
-    });
+    let base = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
+        .into_iter()
+        .find(|d| std::fs::metadata(format!("{d}/cgroup.procs")).is_ok());
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let own = own.lines().find_map(|l| l.strip_prefix("0::")).unwrap().trim_end_matches('/').to_owned();
     let name = format!("guardexec-{engine}-");

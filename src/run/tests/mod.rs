@@ -15,9 +15,9 @@ use super::{Ended, How, PassThrough, RunError, Sinks, run, tree};
 use crate::decision::Wanted;
 use crate::policy::model::{Bound, EffectiveLimits, Layer, Limits, NetworkMode, Profile, TreeKind};
 use crate::program::ProgramKind;
+use crate::sandbox::cgroup::Place;
 use crate::sandbox::{Confinement, Input};
 use crate::sys::process::{self, Pid, Waited};
-use crate::sandbox::cgroup::Place;
 use crate::sys::{errno_of, fd};
 
 mod cgroup;
