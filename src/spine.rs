@@ -82,17 +82,21 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
     doc.judged_by(&policies);
     let mut trail = match Trail::open(&policies) {
         Ok(trail) => trail,
-        Err(error) => return Ok(trail::unrecorded(doc, &error)),
+        Err(error) => {
+            trail::unrecorded(doc, &error);
+            return Ok(());
+        }
     };
     let (argv, decision) = judge(call.request, &policies, &around.facts)?;
     doc.of_words(&argv);
     let grant = settle(decision, doc);
     let bytes: Vec<&[u8]> = argv.iter().map(|w| w.as_bytes()).collect();
     if let Err(error) = trail.decided(doc, &bytes, grant.is_none()) {
-        return Ok(trail::unrecorded(doc, &error));
+        trail::unrecorded(doc, &error);
+        return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, &policies, call.pass_through, doc);
+    carry_out(grant, &policies, &around.facts, call.pass_through, doc);
     if let Err(error) = trail.ended(doc) {
         trail::unrecorded(doc, &error);
     }
@@ -198,10 +202,12 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
     let limits = grant.limits.clone();
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
+    let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
     let confined = Confinement::prepare(grant, guarded(policies)).map_err(RunError::from);
+    let confined = confined.map(|confinement| confinement.with_caller_tmp(tmp));
     let ended = match (confined, sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
         (Err(error), _) => Err(error),

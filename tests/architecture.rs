@@ -9,8 +9,14 @@ const ROOMS: &[&str] = &[
 ];
 
 /// Files that may hold `unsafe`; everything else is held to `unsafe_code = "deny"` without exceptions.
-const UNSAFE: &[&str] =
-    &["src/sys.rs", "src/sys/", "src/sandbox/raw.rs", "src/run/child.rs", "src/run/spawn.rs"];
+const UNSAFE: &[&str] = &[
+    "src/sys.rs",
+    "src/sys/",
+    "src/sandbox/raw.rs",
+    "src/sandbox/raw/",
+    "src/run/child.rs",
+    "src/run/spawn.rs",
+];
 
 /// Files that are mostly data: their size is not a sign of a missing noun.
 const TABLES: &[&str] =
@@ -71,10 +77,10 @@ fn imports_go_one_way() {
         for (number, line) in code(&text).lines().enumerate() {
             for part in line.split("crate::").skip(1) {
                 let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if let Some(other) = ROOMS.iter().position(|r| *r == name) {
-                    if other > own {
-                        wrong.push(format!("{file}:{}: {} imports {name}", number + 1, ROOMS[own]));
-                    }
+                if let Some(other) = ROOMS.iter().position(|r| *r == name)
+                    && other > own
+                {
+                    wrong.push(format!("{file}:{}: {} imports {name}", number + 1, ROOMS[own]));
                 }
             }
         }

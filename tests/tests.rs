@@ -6,6 +6,12 @@
 mod harness;
 
 mod arguments;
+mod compatibility;
 mod demo;
+mod environment;
+mod escape;
+mod limits;
 mod output;
+mod passing;
+mod runner;
 mod tree;

@@ -112,7 +112,8 @@ fn drain(mut pipe: impl std::io::Read) -> u64 {
     total
 }
 
-/// Round by round, every row once, so that a change of the machine's speed hits all rows alike.
+/// Round by round, every row once, so that a change of the machine's speed hits all rows alike; in another order
+/// each time, because what ran just before (warm caches, a namespace still being torn down) is worth up to a tenth.
 pub fn interleaved(rows: Vec<plan::Row>, rounds: usize, limit: Duration, piped: bool) -> Vec<Row> {
     let mut out: Vec<Row> = rows.iter().map(|r| Row::new(&r.name)).collect();
     let warm_up = if piped { 1 } else { WARM_UP };
@@ -120,19 +121,32 @@ pub fn interleaved(rows: Vec<plan::Row>, rounds: usize, limit: Duration, piped: 
         .iter()
         .map(|row| (0..warm_up).map(|_| run(row, piped).ms).fold(f64::INFINITY, f64::min))
         .collect();
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15;
     let start = Instant::now();
     for round in 0..rounds {
         if round > 0 && start.elapsed() > limit {
             break;
         }
-        for (index, row) in rows.iter().enumerate() {
+        shuffle(&mut order, &mut random);
+        for &index in &order {
             if warm[index] < SLOW * warm[0] || round % STRIDE == 0 {
-                out[index].count(&run(row, piped));
+                out[index].count(&run(&rows[index], piped));
             }
         }
     }
     out.iter_mut().for_each(|row| row.ms.sort_by(f64::total_cmp));
     out
+}
+
+/// Fisher and Yates, with Marsaglia's xorshift.
+fn shuffle(order: &mut [usize], random: &mut u64) {
+    for last in (1..order.len()).rev() {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        order.swap(last, (*random >> 11) as usize % (last + 1));
+    }
 }
 
 /// `runs` of each row with `at_once` in flight, in [`TURNS`] turns through all rows.

@@ -4,9 +4,9 @@
 //! `builder/x` gets no rule that grants to it alone and nothing to `builder`.
 
 use super::{Denial, Judged, Stage};
+use crate::decision::shown::repr;
 use crate::policy::model::Rule;
 use crate::request::Asker;
-use crate::request::quote::repr;
 
 /// Checks the asker's names and binds them to the inherited one.
 pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {

@@ -11,9 +11,9 @@ use super::asker::{covers, grants};
 use super::denial::said_by;
 use super::values::list;
 use super::{Decision, Denial, Judged, Stage};
+use crate::decision::shown::repr;
 use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
 use crate::program::{self, FindError, Program, same_file};
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
 use super::{Denial, Facts, Judged, Match, Stage};
+use crate::decision::shown::repr;
 use crate::program::canonical_path;
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;
@@ -89,14 +89,18 @@ fn is_bare(cwd: &Path, facts: &Facts) -> bool {
 fn refusal(cwd: &Path, roots: &[PathBuf], facts: &Facts) -> Denial {
     let roots: Vec<&[u8]> = roots.iter().map(|r| r.as_os_str().as_bytes()).collect();
     let allowed = super::values::list(&roots);
-    let message =
-        format!("working directory {} is not one where runs may start: {allowed} and below", shown(cwd));
-    let hint = if is_bare(cwd, facts) {
-        "start in a directory below it; / or a home itself must be written out in [filesystem] cwd"
+    let (why, hint) = if is_bare(cwd, facts) {
+        (
+            "is one that everything lies below: the policy has to write it out".to_owned(),
+            "start in a directory below it; / or a home itself must be written out in [filesystem] cwd",
+        )
     } else {
-        "choose a directory in that list with --cwd"
+        (
+            format!("is not one where runs may start: {allowed} and below"),
+            "choose a directory in that list with --cwd",
+        )
     };
-    Denial::new(Stage::Arguments, "cwd_denied", message).hint(hint)
+    Denial::new(Stage::Arguments, "cwd_denied", format!("working directory {} {why}", shown(cwd))).hint(hint)
 }
 
 fn shown(path: &Path) -> String {

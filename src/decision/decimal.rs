@@ -19,7 +19,8 @@ impl<'a> Decimal<'a> {
         let zero = number.whole.is_empty() && number.fraction.is_empty();
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         let padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
-        (!padded && !(zero && text[0] == b'-')).then_some(number)
+        let signed_zero = zero && text[0] == b'-';
+        if padded || signed_zero { None } else { Some(number) }
     }
 
     /// The same, but zeros may lead and `-0` is zero: a policy's own bound means what it says.

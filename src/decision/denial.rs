@@ -1,8 +1,9 @@
 //! Making refusals: every one with a stable code, a sentence, the rule's place and what to do instead.
 
 use super::{Decision, Denial, Judged, RuleRef, Stage};
+use crate::decision::shown::repr;
 use crate::policy::model::Rule;
-use crate::request::quote::{escape_text, repr};
+use crate::request::quote::escape_text;
 
 impl Denial {
     pub(super) fn new(stage: Stage, code: &'static str, message: impl Into<String>) -> Denial {

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use super::command::search_path;
 use super::globs::permits;
 use super::{Denial, Facts, Judged, Match, Stage};
+use crate::decision::shown::repr;
 use crate::policy::hooks::is_hook;
 use crate::policy::model::EnvPolicy;
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;

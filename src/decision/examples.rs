@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use super::arguments::{self, Command};
 use super::command::{self, Short, Word};
 use super::paths::Paths;
+use super::shown::row;
 use super::{Decision, RuleRef};
 use crate::policy::model::{Example, ExampleCommand, Policy, ProgramName, Rule, Syntax, Verdict};
-use crate::request::quote::{display_words, escape_text};
+use crate::request::quote::escape_text;
 
 /// Splits a command string as `--command` does; the error is a sentence.
 pub type Split<'s> = &'s dyn Fn(&str, Syntax) -> Result<Vec<OsString>, String>;
@@ -108,7 +109,7 @@ fn message(decision: Decision) -> Option<String> {
 fn command_text(command: &ExampleCommand) -> String {
     match command {
         ExampleCommand::Line(line) => escape_text(line),
-        ExampleCommand::Words(words) => display_words(words),
+        ExampleCommand::Words(words) => row(&words.iter().map(String::as_bytes).collect::<Vec<_>>()),
     }
 }
 

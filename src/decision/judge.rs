@@ -10,11 +10,12 @@ use super::command::{self, Short, Word, shown};
 use super::denial::said_by;
 use super::environment::{self, Built};
 use super::paths::Paths;
+use super::shown::{repr, row};
 use super::{Decision, Denial, Facts, Grant, Judged, Match, RuleRef, Stage, Step, asker, cwd, settle, sizes};
 use crate::policy::model::{Policy, Profile, Rule, Verdict};
 use crate::policy::runners::runs_arguments;
 use crate::program::{self, Program};
-use crate::request::quote::{display_words, escape_text, repr};
+use crate::request::quote::escape_text;
 use crate::request::{Request, check_nul};
 
 /// Where `HOME` and `TMPDIR` point until the private directory of the run is known.
@@ -50,7 +51,7 @@ fn judge(
     trace: &mut Vec<Step>,
 ) -> Judged<Grant> {
     let word = check_request(policies, &words)?;
-    note(trace, "request", "read", display_words(&words), None);
+    note(trace, "request", "read", row(&words.iter().map(|w| w.as_bytes()).collect::<Vec<_>>()), None);
     asker::settle(&mut request.asker, facts.agent.as_deref())?;
     let agent = request.asker.agent.as_deref();
     let shorts = policies.iter().map(|p| command::shortlist(p, word, agent)).collect::<Judged<Vec<_>>>()?;
@@ -73,7 +74,7 @@ fn judge(
     note(trace, "cwd", "allowed", repr(cwd.path.as_os_str().as_bytes()), None);
     let limits = settle::limits(&matches, request.timeout);
     let wanted = settle::wanted(&matches, built.path.clone())?;
-    note(trace, "limits", wanted.profile.as_str(), format!("{limits:?}"), None);
+    note(trace, "limits", wanted.profile.as_str(), settle::shown(&limits), None);
     Ok(Grant {
         verdict,
         rule: RuleRef::of(deciding),

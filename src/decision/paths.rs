@@ -12,9 +12,9 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::{Mode, SFlag};
 
+use crate::decision::shown::repr;
 use crate::policy::value::{PathKind, PathLimit};
 use crate::program::canonical_path;
-use crate::request::quote::repr;
 
 /// What a path can be judged with.
 #[derive(Debug, Clone, Copy)]

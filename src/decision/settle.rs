@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Denial, Judged, Match, Stage, Wanted};
+use crate::decision::shown::repr;
 use crate::policy::model::{
     Bound, EffectiveLimits, Filesystem, Layer, Network, NetworkMode, Profile, ProgramName, TreeKind,
 };
-use crate::request::quote::repr;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +29,32 @@ pub(super) fn limits(matches: &[Match<'_>], timeout: Option<Duration>) -> Effect
         limits.wall_time = limits.wall_time.tighter(Bound::At(timeout));
     }
     limits
+}
+
+/// Limits as a policy writes them, for a person.
+pub(super) fn shown(limits: &EffectiveLimits) -> String {
+    let time = |bound: Bound<Duration>| bound.get().map(|d| format!("{d:?}"));
+    let size = |bound: Bound<u64>| {
+        bound.get().map(|bytes| match bytes.trailing_zeros() {
+            30.. if bytes > 0 => format!("{}G", bytes >> 30),
+            20.. if bytes > 0 => format!("{}M", bytes >> 20),
+            10.. if bytes > 0 => format!("{}K", bytes >> 10),
+            _ => format!("{bytes}B"),
+        })
+    };
+    let all = [
+        ("wall_time", time(limits.wall_time)),
+        ("cpu_time", time(limits.cpu_time)),
+        ("memory", size(limits.memory)),
+        ("pids", limits.pids.get().map(|n| n.to_string())),
+        ("output", size(limits.output)),
+        ("file_size", size(limits.file_size)),
+        ("open_files", limits.open_files.get().map(|n| n.to_string())),
+        ("cpus", limits.cpus.get().map(|n| n.to_string())),
+    ];
+    let word =
+        |(name, value): (&str, Option<String>)| format!("{name} {}", value.as_deref().unwrap_or("none"));
+    all.map(word).join(", ")
 }
 
 /// The strictest profile.

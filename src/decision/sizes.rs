@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::{Denial, Judged, MAX_ARG_STRLEN, Stage};
-use crate::request::quote::repr;
+use crate::decision::shown::repr;
 
 /// The most that arguments and environment may take together whatever the stack limit says: three quarters of
 /// the kernel's 8 MiB (execve(2), `bprm_stack_limits`).

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use super::decimal::Decimal;
 use super::paths::{self, Paths};
+use crate::decision::shown::repr;
 use crate::policy::value::{Pattern, ValueLimits};
-use crate::request::quote::repr;
 
 /// All limits that `value` fails, each as the end of a sentence that starts with the value. Empty: it passes.
 pub(super) fn failures(limits: &ValueLimits, value: &[u8], paths: &Paths<'_>) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::printable;
 use super::hooks::is_hook;
-use super::model::{EnvPolicy, Place, Policy, Rule, Tool, Verdict};
+use super::model::{EnvPolicy, Place, Policy, Profile, Rule, Tool, Verdict};
 use super::runners::runs_arguments;
 use super::schema::placeholders;
 
@@ -143,7 +143,7 @@ fn environment(policy: &Policy, env: &EnvPolicy, rule: Option<&Place>, findings:
         }
     }
     for (name, value) in &env.set {
-        if is_hook(name.as_bytes()) && !harmless(value) {
+        if is_hook(name.as_bytes()) && !harmless(value) && !git_ownership(policy, env, name) {
             findings.push(Finding {
                 code: "hook_variable",
                 message: format!("`set` gives `{}` a value that some programs load or run", printable(name)),
@@ -152,6 +152,16 @@ fn environment(policy: &Policy, env: &EnvPolicy, rule: Option<&Place>, findings:
             });
         }
     }
+}
+
+/// `safe.directory` by way of git's numbered variables, under `strict`: there the repository's own settings, which it makes
+/// git take from strangers, can start nothing. Root's runs need it, because their user does not own the repository.
+fn git_ownership(policy: &Policy, env: &EnvPolicy, name: &str) -> bool {
+    let number = name.strip_prefix("GIT_CONFIG_KEY_").or_else(|| name.strip_prefix("GIT_CONFIG_VALUE_"));
+    let strict = policy.sandbox.profile.unwrap_or_default() == Profile::Strict;
+    let starts = policy.rules.iter().any(|rule| rule.own.exec.is_some());
+    let key = number.and_then(|n| env.set.get(&format!("GIT_CONFIG_KEY_{n}")));
+    strict && !starts && key.is_some_and(|key| key == "safe.directory")
 }
 
 /// Switches and the pager that shows its input: values that name nothing to load.

@@ -4,11 +4,16 @@
 //! every path absolute. A value that is `None` was not written and takes its default in [`Limits::effective`]
 //! or where it is used.
 
+mod confine;
+mod limits;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+
+pub use confine::{Filesystem, Layer, Network, NetworkMode, Profile, SandboxPolicy, TreeKind};
+pub use limits::{Bound, EffectiveLimits, Limits};
 
 use super::value::ValueLimits;
 
@@ -229,130 +234,6 @@ pub enum ExampleCommand {
     Words(Vec<String>),
 }
 
-/// A limit that was written: a figure, or the word `"none"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound<T> {
-    /// At most this much.
-    At(T),
-    /// Lifted by the policy.
-    Lifted,
-}
-
-impl<T: Ord + Copy> Bound<T> {
-    /// The tighter of two.
-    pub fn tighter(self, other: Bound<T>) -> Bound<T> {
-        match (self, other) {
-            (Bound::At(a), Bound::At(b)) => Bound::At(a.min(b)),
-            (Bound::At(a), Bound::Lifted) | (Bound::Lifted, Bound::At(a)) => Bound::At(a),
-            (Bound::Lifted, Bound::Lifted) => Bound::Lifted,
-        }
-    }
-
-    /// The figure, unless lifted.
-    pub fn get(self) -> Option<T> {
-        match self {
-            Bound::At(v) => Some(v),
-            Bound::Lifted => None,
-        }
-    }
-}
-
-/// `[limits]` as written; `None` where a key is missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Wall-clock time of the whole tree.
-    pub wall_time: Option<Bound<Duration>>,
-    /// Processor time of the whole tree.
-    pub cpu_time: Option<Bound<Duration>>,
-    /// Memory in bytes.
-    pub memory: Option<Bound<u64>>,
-    /// Tasks (processes and threads) of this run.
-    pub pids: Option<Bound<u64>>,
-    /// Bytes kept of each output stream.
-    pub output: Option<Bound<u64>>,
-    /// Bytes of one written file.
-    pub file_size: Option<Bound<u64>>,
-    /// Open descriptors of one process.
-    pub open_files: Option<Bound<u64>>,
-    /// Time between TERM and KILL at `wall_time`.
-    pub kill_grace: Option<Duration>,
-    /// Processors the run may use.
-    pub cpus: Option<Bound<u64>>,
-}
-
-/// `[limits]` with every default filled in: what a run is held to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EffectiveLimits {
-    /// Wall-clock time; default 60 s.
-    pub wall_time: Bound<Duration>,
-    /// Processor time; default 60 s.
-    pub cpu_time: Bound<Duration>,
-    /// Bytes; default 1 GiB.
-    pub memory: Bound<u64>,
-    /// Tasks; default 256.
-    pub pids: Bound<u64>,
-    /// Bytes per stream; default 64 KiB. Lifted means 64 MiB are kept (memory stays bounded).
-    pub output: Bound<u64>,
-    /// Bytes; default 1 GiB.
-    pub file_size: Bound<u64>,
-    /// Descriptors; default 1024.
-    pub open_files: Bound<u64>,
-    /// Default 500 ms.
-    pub kill_grace: Duration,
-    /// Default: lifted.
-    pub cpus: Bound<u64>,
-}
-
-impl Limits {
-    /// `self` where it says something, else `base` (a rule's own limits over its file's).
-    pub fn over(&self, base: &Limits) -> Limits {
-        Limits {
-            wall_time: self.wall_time.or(base.wall_time),
-            cpu_time: self.cpu_time.or(base.cpu_time),
-            memory: self.memory.or(base.memory),
-            pids: self.pids.or(base.pids),
-            output: self.output.or(base.output),
-            file_size: self.file_size.or(base.file_size),
-            open_files: self.open_files.or(base.open_files),
-            kill_grace: self.kill_grace.or(base.kill_grace),
-            cpus: self.cpus.or(base.cpus),
-        }
-    }
-
-    /// Every missing key at its default.
-    pub fn effective(&self) -> EffectiveLimits {
-        const GIB: u64 = 1 << 30;
-        EffectiveLimits {
-            wall_time: self.wall_time.unwrap_or(Bound::At(Duration::from_secs(60))),
-            cpu_time: self.cpu_time.unwrap_or(Bound::At(Duration::from_secs(60))),
-            memory: self.memory.unwrap_or(Bound::At(GIB)),
-            pids: self.pids.unwrap_or(Bound::At(256)),
-            output: self.output.unwrap_or(Bound::At(64 << 10)),
-            file_size: self.file_size.unwrap_or(Bound::At(GIB)),
-            open_files: self.open_files.unwrap_or(Bound::At(1024)),
-            kill_grace: self.kill_grace.unwrap_or(Duration::from_millis(500)),
-            cpus: self.cpus.unwrap_or(Bound::Lifted),
-        }
-    }
-}
-
-impl EffectiveLimits {
-    /// The tighter of two, key by key.
-    pub fn tighter(&self, other: &EffectiveLimits) -> EffectiveLimits {
-        EffectiveLimits {
-            wall_time: self.wall_time.tighter(other.wall_time),
-            cpu_time: self.cpu_time.tighter(other.cpu_time),
-            memory: self.memory.tighter(other.memory),
-            pids: self.pids.tighter(other.pids),
-            output: self.output.tighter(other.output),
-            file_size: self.file_size.tighter(other.file_size),
-            open_files: self.open_files.tighter(other.open_files),
-            kill_grace: self.kill_grace.min(other.kill_grace),
-            cpus: self.cpus.tighter(other.cpus),
-        }
-    }
-}
-
 /// `[env]`. `None` where a key is missing.
 #[derive(Debug, Clone, Default)]
 pub struct EnvPolicy {
@@ -362,154 +243,6 @@ pub struct EnvPolicy {
     pub request: Option<Vec<String>>,
     /// Set by the policy. `PATH` is the search path for programs.
     pub set: BTreeMap<String, String>,
-}
-
-/// `[sandbox] profile`. The order is the strictness: `Strict` is the greatest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Profile {
-    /// Limits only; the user is not changed.
-    Host,
-    /// The working directory is writable, system programs may be started.
-    Workspace,
-    /// The least that lets ordinary programs run.
-    #[default]
-    Strict,
-}
-
-impl Profile {
-    /// The word used in policies and results.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Profile::Host => "host",
-            Profile::Workspace => "workspace",
-            Profile::Strict => "strict",
-        }
-    }
-}
-
-/// A layer of confinement, as `require`, `enforced` and `missing` name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layer {
-    /// What can be read and written.
-    Filesystem,
-    /// What can be reached.
-    Network,
-    /// Which system calls work.
-    Syscalls,
-    /// What may be executed.
-    Execution,
-    /// As whom the run runs.
-    Identity,
-    /// The private temporary directory.
-    Tmp,
-    /// How the process tree is held.
-    Processes,
-}
-
-impl Layer {
-    /// All layers in the order in which results list them.
-    pub const ALL: [Layer; 7] = [
-        Layer::Filesystem,
-        Layer::Network,
-        Layer::Syscalls,
-        Layer::Execution,
-        Layer::Identity,
-        Layer::Tmp,
-        Layer::Processes,
-    ];
-
-    /// The word used in policies and results.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Layer::Filesystem => "filesystem",
-            Layer::Network => "network",
-            Layer::Syscalls => "syscalls",
-            Layer::Execution => "execution",
-            Layer::Identity => "identity",
-            Layer::Tmp => "tmp",
-            Layer::Processes => "processes",
-        }
-    }
-}
-
-/// `[sandbox] processes`: how the process tree is held.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TreeKind {
-    /// A PID namespace where one can be had, and a cgroup where it makes a limit exact; without a namespace a
-    /// cgroup; with neither supervised process groups.
-    #[default]
-    Auto,
-    /// A PID namespace, or nothing runs.
-    Namespace,
-    /// A cgroup of version 2, beside a PID namespace where one can be had, or nothing runs.
-    Cgroup,
-    /// A PID namespace and a cgroup, or nothing runs.
-    Both,
-    /// Supervised process groups: the run sees the host's processes.
-    Groups,
-}
-
-impl TreeKind {
-    /// Nothing runs without a PID namespace.
-    pub fn demands_namespace(self) -> bool {
-        matches!(self, TreeKind::Namespace | TreeKind::Both)
-    }
-
-    /// Nothing runs without a cgroup.
-    pub fn demands_cgroup(self) -> bool {
-        matches!(self, TreeKind::Cgroup | TreeKind::Both)
-    }
-}
-
-/// `[sandbox]`.
-#[derive(Debug, Clone, Default)]
-pub struct SandboxPolicy {
-    /// `profile`; `None` means `strict`.
-    pub profile: Option<Profile>,
-    /// `require`; `None` means the profile's default.
-    pub require: Option<Vec<Layer>>,
-    /// `user`: `None` or `auto`, else a user name.
-    pub user: Option<String>,
-    /// `processes`.
-    pub processes: Option<TreeKind>,
-}
-
-/// `[filesystem]`. Paths are absolute; `None` where a key is missing.
-#[derive(Debug, Clone, Default)]
-pub struct Filesystem {
-    /// Where a run may start, and below. `None`: where guardexec was started, and below.
-    pub cwd: Option<Vec<PathBuf>>,
-    /// Readable besides the profile's own list.
-    pub read: Option<Vec<PathBuf>>,
-    /// Writable.
-    pub write: Option<Vec<PathBuf>>,
-    /// Neither readable nor writable, also inside the lists above.
-    pub deny: Option<Vec<PathBuf>>,
-    /// Size of the private tmp in bytes.
-    pub tmp: Option<u64>,
-    /// Directories shown elsewhere, read-only: (where the run sees it, what it is on the host).
-    pub map: Vec<(PathBuf, PathBuf)>,
-}
-
-/// `[network] mode`. The order is the strictness: `None` is the greatest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NetworkMode {
-    /// The host's network.
-    Host,
-    /// No network.
-    #[default]
-    None,
-}
-
-/// `[network]`.
-#[derive(Debug, Clone, Default)]
-pub struct Network {
-    /// `mode`; `None` (missing) means none under `strict` and `workspace`, host under `host`.
-    pub mode: Option<NetworkMode>,
-    /// A private loopback interface.
-    pub loopback: bool,
-    /// Unix sockets that may be connected to.
-    pub unix: Vec<PathBuf>,
 }
 
 /// `[audit]`.

@@ -91,8 +91,10 @@ fn escape_chars(out: &mut String, text: &str, quote: char) -> bool {
     let mut needed = false;
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
-        let run = text[at..].chars().take_while(|&next| next == c).count();
-        if run > LONGEST_RUN && (c.is_whitespace() || !is_plain(c)) {
+        // Counted for blanks and escapes only, which are then passed over: the whole stays linear in the text.
+        let counted = c.is_whitespace() || !is_plain(c);
+        let run = if counted { text[at..].chars().take_while(|&next| next == c).count() } else { 1 };
+        if run > LONGEST_RUN {
             needed = true;
             push_run(out, c, run);
             chars.nth(run - 2);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use super::LimitKind;
@@ -60,7 +61,11 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
         // Else the run could not open its own `/dev/stdout` again, or read what a pipe of ours feeds it.
         let ours = !matches!(c.input, Input::Null | Input::File(_));
         for end in [&out_child, &err_child].into_iter().chain(ours.then_some(&input)) {
-            std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
+            // Already ours inside a run of another guardexec, which may change no owner.
+            let found = std::fs::File::from(end.try_clone()?).metadata()?;
+            if (found.uid(), found.gid()) != (uid, gid) {
+                std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
+            }
         }
     }
     let kept = || Captured::new(c.limits.output);
@@ -218,7 +223,7 @@ pub fn attempt(
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup));
     ended.warnings.append(&mut layers.warnings);
-    ended.warnings.extend(layers.set_aside());
+    ended.warnings.extend(layers.planted.set_aside());
     Ok(Attempt::Ended(Box::new(ended)))
 }
 

@@ -327,10 +327,10 @@ impl<'s> Supervisor<'s> {
             }
             _ => {}
         }
-        if self.phase == Phase::Over {
-            if let (None, Some(signal)) = (self.verdict.how, self.cancelled) {
-                self.verdict.how = Some(How::Cancelled(signal));
-            }
+        if self.phase == Phase::Over
+            && let (None, Some(signal)) = (self.verdict.how, self.cancelled)
+        {
+            self.verdict.how = Some(How::Cancelled(signal));
         }
     }
 

@@ -40,6 +40,15 @@ impl Enforced {
         }
     }
 
+    /// Records that a policy's own wish for a layer cannot be had, whatever the profile.
+    pub fn lacks(&mut self, layer: Layer) {
+        self.unset(layer);
+        if !self.missing.contains(&layer) {
+            self.missing.push(layer);
+            self.missing.sort();
+        }
+    }
+
     /// Whether a layer is on.
     pub fn has(&self, layer: Layer) -> bool {
         self.on.iter().any(|(l, _)| *l == layer)

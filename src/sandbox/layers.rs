@@ -4,24 +4,29 @@
 //! the system call filter have to do alone. What is wanted and not had stands in [`Enforced::missing`], and a
 //! layer that the policy requires makes the attempt an error before anything runs.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::identity::{self, Identity, Need};
-use super::mount::{self, keep};
+use super::mount::keep::{self, Kept};
+use super::mount::{self};
+use super::planted::Planted;
 use super::raw::secret::SecretPath;
-use super::seccomp::{self, Execution, Network};
+use super::readback::Readback;
+use super::tmp::{self, TmpDir};
 use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
-use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile, ProgramName};
+use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile};
 use crate::program::ProgramKind;
 use crate::request::quote;
+
+mod filter;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -51,7 +56,7 @@ pub struct Layers {
     /// The environment with the private tmp in it.
     pub envp: Vec<CString>,
     /// What must not have appeared in the workspace afterwards.
-    pub absent: Vec<PathBuf>,
+    pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
     /// A private tmp without mounts; removed with this.
@@ -97,65 +102,6 @@ impl GroundWork {
     }
 }
 
-impl Layers {
-    /// What a run planted in its workspace under names that make the host run code later, where nothing stood before it:
-    /// renamed, so that nothing runs it. One sentence each.
-    pub fn set_aside(&self) -> Vec<String> {
-        let planted = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
-        planted
-            .map(|path| {
-                let mut aside = path.clone().into_os_string();
-                aside.push(format!(".set-aside-{}", std::process::id()));
-                let shown = quote::display(path.as_os_str().as_bytes());
-                match fs::rename(path, &aside) {
-                    Ok(()) => format!("the run made {shown}, which the host would act on: it was renamed to {}", quote::display(aside.as_bytes())),
-                    Err(error) => format!("the run made {shown}, which the host would act on, and it could not be renamed: {error}"),
-                }
-            })
-            .collect()
-    }
-}
-
-/// A directory of the run's own, removed with everything in it when this is dropped.
-#[derive(Debug)]
-struct TmpDir(PathBuf);
-
-impl TmpDir {
-    fn new(owner: Option<(u32, u32)>) -> std::io::Result<TmpDir> {
-        let base =
-            ["/tmp", "/var/tmp"].iter().map(Path::new).find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
-        let name = crate::sandbox::raw::secret::random_u64().map_err(std::io::Error::from_raw_os_error)?;
-        let dir = base.canonicalize()?.join(format!("guardexec-{name:016x}"));
-        fs::DirBuilder::new().mode(0o700).create(&dir)?;
-        let made = TmpDir(dir);
-        if let Some((uid, gid)) = owner {
-            std::os::unix::fs::chown(&made.0, Some(uid), Some(gid))?;
-        }
-        Ok(made)
-    }
-}
-
-impl Drop for TmpDir {
-    fn drop(&mut self) {
-        // A run may have taken its own rights away; they are given back on the way down. Links are not followed.
-        if fs::remove_dir_all(&self.0).is_err() {
-            open_up(&self.0);
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
-fn open_up(dir: &Path) {
-    let Ok(meta) = dir.symlink_metadata() else { return };
-    if !meta.is_dir() {
-        return;
-    }
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        open_up(&entry.path());
-    }
-}
-
 /// Prepares everything for `job` on this ground.
 ///
 /// # Errors
@@ -179,6 +125,8 @@ struct Builder<'a> {
     layers: Layers,
     /// Why a layer is not on, for the sentence about a required one.
     why: Vec<(Layer, String)>,
+    /// The policy grants reading `/` itself.
+    granted_root: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -199,11 +147,11 @@ impl<'a> Builder<'a> {
             identity,
             enforced,
             envp: job.envp.clone(),
-            absent: Vec::new(),
+            planted: Planted::default(),
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new() };
+        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -257,21 +205,41 @@ impl<'a> Builder<'a> {
         };
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
+        self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
+        let kept = self.workspace();
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
-            self.mounts(&view, rules)?;
-        } else {
-            let holes: Vec<String> = view.holes().map(|p| p.display().to_string()).collect();
-            if !holes.is_empty() {
-                self.layers.enforced.unset(Layer::Filesystem);
-                let what = holes.join(", ");
-                self.missing(
-                    Layer::Filesystem,
-                    format!("without a mount namespace {what} cannot be kept from the run"),
-                );
-            }
+            return self.mounts(&view, kept, rules);
+        }
+        let mut holes: Vec<&Path> = view.holes().collect();
+        holes.extend(kept.read_only.iter().map(PathBuf::as_path));
+        self.holes(&holes);
+        if !lists.map.is_empty() {
+            self.unheld("without a mount namespace [filesystem] map cannot show anything".into());
         }
         Ok(())
+    }
+
+    /// What only mounts could keep from the run.
+    fn holes(&mut self, holes: &[&Path]) {
+        let shown: Vec<String> =
+            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
+        let more = match holes.len() {
+            0 => return,
+            1..=4 => String::new(),
+            n => format!(" and {} more", n - 4),
+        };
+        let what = shown.join(", ");
+        self.unheld(format!("without a mount namespace {what}{more} cannot be kept from the run"));
+    }
+
+    /// The file system is not held as the policy asks; where nothing requires it, that is at least said.
+    fn unheld(&mut self, why: String) {
+        self.layers.enforced.lacks(Layer::Filesystem);
+        if !self.wanted.require.contains(&Layer::Filesystem) {
+            self.layers.warnings.push(why.clone());
+        }
+        self.missing(Layer::Filesystem, why);
     }
 
     fn landlock(&mut self, view: &View) -> Result<Option<Rc<landlock::Prepared>>, PrepareError> {
@@ -306,16 +274,29 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn mounts(&mut self, view: &View, rules: Option<Rc<landlock::Prepared>>) -> Result<(), PrepareError> {
-        let workspace = self.wanted.profile == Profile::Workspace;
-        let mut kept = if workspace { keep::find(&self.job.cwd) } else { keep::Kept::default() };
-        kept.hold_in_place(&view.keep, &view.writable);
+    /// What in a writable workspace the host would act on, and what must not appear there.
+    fn workspace(&mut self) -> Kept {
+        if self.wanted.profile != Profile::Workspace {
+            return Kept::default();
+        }
+        let kept = keep::find(&self.job.cwd);
         if kept.incomplete {
             self.layers.warnings.push(
                 "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
             );
         }
-        self.layers.absent.clone_from(&kept.absent);
+        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent);
+        kept
+    }
+
+    fn mounts(
+        &mut self,
+        view: &View,
+        kept: Kept,
+        rules: Option<Rc<landlock::Prepared>>,
+    ) -> Result<(), PrepareError> {
+        let mut kept = kept;
+        kept.hold_in_place(&view.keep, &view.writable);
         let size = self.wanted.filesystem.tmp.unwrap_or(TMP_SIZE);
         let spec = mount::Spec {
             view,
@@ -344,102 +325,35 @@ impl<'a> Builder<'a> {
             mount::tmp_place(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
-            let tmp = TmpDir::new(self.layers.identity.numbers())?;
-            let path = tmp.0.clone();
+            let tmp = TmpDir::new(self.layers.identity.numbers(), self.job.caller_tmp.as_deref())?;
+            let path = tmp.path().to_owned();
             self.layers.tmp = Some(tmp);
             self.missing(Layer::Tmp, "a private tmp with a size limit needs a mount namespace");
             path
         };
         for name in ["TMPDIR", "HOME"] {
-            set_default(&mut self.layers.envp, name, &dir);
+            tmp::set_default(&mut self.layers.envp, name, &dir);
         }
         Ok(dir)
     }
 
-    /// The system call filter: network, system calls, execution.
-    fn filter(&mut self) -> Result<(), PrepareError> {
-        let by_descriptor = self.job.kind == ProgramKind::Binary;
-        let path = if by_descriptor { c"" } else { self.job.path.as_c_str() };
-        let secret = SecretPath::new(path).map_err(std::io::Error::from_raw_os_error)?;
-        let strict = self.wanted.profile == Profile::Strict;
-        let execution = match (strict, &self.wanted.exec) {
-            (true, None) => Execution::Once { secret: secret.address(), by_descriptor },
-            (_, Some(_)) => Execution::List { secret: by_descriptor.then(|| secret.address()) },
-            (false, None) => Execution::Any,
-        };
-        let network = match (self.wanted.network, self.wanted.loopback && self.ground.namespaces) {
-            (NetworkMode::None, true) => Network::Loopback,
-            (NetworkMode::None, false) => Network::None,
-            (NetworkMode::Host, _) => Network::Host { unix: false },
-        };
-        let abi = landlock::abi();
-        let filter = seccomp::Prepared::new(&seccomp::Options {
-            execution,
-            network,
-            pid_namespace: self.ground.namespaces,
-            ipc_namespace: self.ground.namespaces,
-            attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
-            truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
-            notify_groups: false,
-        });
-        self.step(
-            Step::Seccomp,
-            Stage::Filter,
-            Vec::new(),
-            Box::new(move || seccomp::apply(&filter).map(drop)),
-        );
-        self.layers.secret = Some(secret);
-        self.layers.enforced.set(Layer::Syscalls, "seccomp");
-        self.network_on(network);
-        if self.wanted.profile != Profile::Host {
-            self.execution_on(execution, abi);
+    /// The last step before the exec: the kernel is asked whether what was applied is on.
+    fn readback(&mut self) {
+        let filtered = self.layers.enforced.has(Layer::Syscalls);
+        let no_sockets = filtered && self.wanted.network == NetworkMode::None && !self.wanted.loopback;
+        let root_refused =
+            self.layers.steps.iter().any(|step| step.step == Step::Landlock) && !self.granted_root;
+        if filtered || root_refused {
+            let readback = Readback { filtered, no_sockets, root_refused };
+            self.step(Step::Readback, Stage::Filter, Vec::new(), Box::new(move || readback.check()));
         }
-        Ok(())
-    }
-
-    fn network_on(&mut self, network: Network) {
-        if !self.wanted.unix.is_empty() {
-            self.missing(
-                Layer::Network,
-                "this kernel cannot hold a run to a list of Unix sockets ([network] unix)",
-            );
-            return;
-        }
-        if self.wanted.loopback && !self.ground.namespaces {
-            self.missing(Layer::Network, "a private loopback needs a network namespace");
-        }
-        let how = match network {
-            Network::None => "none: no sockets (seccomp)",
-            Network::Loopback => "none but a private loopback (network namespace, seccomp)",
-            Network::Host { .. } => "host: IPv4 and IPv6 only (seccomp)",
-        };
-        self.layers.enforced.set(Layer::Network, how);
-    }
-
-    fn execution_on(&mut self, execution: Execution, abi: u32) {
-        match execution {
-            Execution::Once { .. } => self.layers.enforced.set(Layer::Execution, "once"),
-            _ if abi == 0 => self.missing(Layer::Execution, "this kernel offers no Landlock to hold a list"),
-            Execution::List { .. } => self.layers.enforced.set(Layer::Execution, "list"),
-            Execution::Any => self.layers.enforced.set(Layer::Execution, "readable files"),
-        }
-    }
-
-    /// The files of `exec`; names that the search path does not have cannot be started anyway.
-    fn executables(&self) -> Option<Vec<PathBuf>> {
-        let find = |name: &ProgramName| match name {
-            ProgramName::Absolute(path) => path.canonicalize().ok(),
-            ProgramName::Bare(name) => {
-                self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?.canonicalize().ok()
-            }
-        };
-        self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
     }
 
     fn finish(mut self) -> Result<Layers, PrepareError> {
         let lacking: Vec<Layer> =
             self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
         if lacking.is_empty() {
+            self.readback();
             return Ok(self.layers);
         }
         self.why.retain(|(layer, _)| lacking.contains(layer));
@@ -468,16 +382,4 @@ fn needs(job: &Job) -> Vec<Need> {
         Some(Need { path: path.clone(), bits })
     }));
     needs
-}
-
-/// Replaces `NAME=/tmp`, which judging puts where the policy says nothing, by the real place.
-fn set_default(envp: &mut [CString], name: &str, dir: &Path) {
-    let placeholder = format!("{name}={}", crate::decision::PRIVATE_TMP);
-    let mut value = OsStr::new(name).as_bytes().to_vec();
-    value.push(b'=');
-    value.extend_from_slice(dir.as_os_str().as_bytes());
-    let Ok(value) = CString::new(value) else { return };
-    for entry in envp.iter_mut().filter(|entry| entry.as_bytes() == placeholder.as_bytes()) {
-        entry.clone_from(&value);
-    }
 }

@@ -20,6 +20,7 @@
 //! | `landlock` | [`Stage::Confine`] hooks |
 //! | `descriptors` | after Landlock, whose ruleset is a descriptor; marks all above 2 close-on-exec |
 //! | `seccomp` | [`Stage::Filter`] hooks: last, since it may refuse any call above |
+//! | `readback` | the last hook: the kernel is asked whether what was applied is on |
 //! | `program` | a script only: is the path still the file that was judged? |
 //! | `exec` | |
 //!
@@ -27,6 +28,7 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod attempt;
 pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
@@ -37,10 +39,13 @@ pub mod layers;
 pub mod loader;
 pub mod mount;
 pub mod namespace;
+pub mod planted;
 pub mod probe;
 pub mod raw;
+mod readback;
 pub mod rlimit;
 pub mod seccomp;
+mod tmp;
 #[cfg(test)]
 mod together;
 pub mod view;
@@ -99,6 +104,8 @@ pub enum Step {
     Descriptors,
     /// seccomp.
     Seccomp,
+    /// What was applied is seen to be on.
+    Readback,
     /// The script's path no longer names the file that was judged.
     Program,
     /// execve(2).
@@ -108,7 +115,7 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 20] = [
+    const ALL: [Step; 21] = [
         Step::WorkingDirectory,
         Step::Keeper,
         Step::IdMap,
@@ -126,6 +133,7 @@ impl Step {
         Step::Landlock,
         Step::Descriptors,
         Step::Seccomp,
+        Step::Readback,
         Step::Program,
         Step::Exec,
         Step::Cgroup,
@@ -156,6 +164,7 @@ impl Step {
             Step::Landlock => "restrict the file system (Landlock)",
             Step::Descriptors => "close the descriptors",
             Step::Seccomp => "install the system call filter (seccomp)",
+            Step::Readback => "see that the confinement is on",
             Step::Program => "find the script unchanged",
             Step::Exec => "execute the program",
             Step::Cgroup => "make the child in a cgroup of its own",
@@ -273,6 +282,8 @@ pub struct Confinement {
     pub(crate) wanted: Wanted,
     /// Files that the policy leads to, which no run may change.
     pub(crate) guarded: Vec<PathBuf>,
+    /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
+    pub(crate) caller_tmp: Option<PathBuf>,
 }
 
 impl Confinement {
@@ -299,7 +310,15 @@ impl Confinement {
             tree: grant.wanted.processes,
             wanted: grant.wanted,
             guarded,
+            caller_tmp: None,
         })
+    }
+
+    /// Names the caller's own `TMPDIR`: inside a run of another guardexec it is the only place to write to.
+    #[must_use]
+    pub fn with_caller_tmp(mut self, dir: Option<PathBuf>) -> Confinement {
+        self.caller_tmp = dir.filter(|dir| dir.is_absolute());
+        self
     }
 }
 

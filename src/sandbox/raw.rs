@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[cfg(test)]
 pub mod attack;
 
+pub mod attempts;
 pub mod credentials;
 pub mod mounts;
 pub mod process;
@@ -173,6 +174,34 @@ pub fn no_new_privs() -> Result<(), Errno> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(|_| ())
 }
 
+/// Whether that is so.
+pub fn has_no_new_privs() -> bool {
+    prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0) == Ok(1)
+}
+
+/// The seccomp mode of the calling thread: 0 none, 2 a filter.
+///
+/// # Errors
+/// The errno of prctl(2).
+pub fn seccomp_mode() -> Result<i64, Errno> {
+    prctl(libc::PR_GET_SECCOMP, 0, 0)
+}
+
+/// Makes an internet socket and drops it: what a filter without sockets refuses with `EACCES`.
+///
+/// # Errors
+/// The errno of socket(2).
+pub fn make_socket() -> Result<(), Errno> {
+    // SAFETY: numbers only.
+    let fd = check(unsafe {
+        libc::syscall(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)
+    })?;
+    let fd = RawFd::try_from(fd).map_err(|_| libc::EBADF)?;
+    // SAFETY: a descriptor that the kernel has just made.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
 /// prctl(2) with an option that takes numbers only.
 ///
 /// # Errors
@@ -184,10 +213,24 @@ pub(crate) fn prctl(option: i32, second: libc::c_ulong, third: libc::c_ulong) ->
 
 /// `SECCOMP_SET_MODE_FILTER`.
 const SET_MODE_FILTER: libc::c_ulong = 1;
+/// `SECCOMP_GET_ACTION_AVAIL` (4.14).
+const GET_ACTION_AVAIL: libc::c_ulong = 2;
+/// `SECCOMP_RET_ERRNO`.
+const RET_ERRNO: u32 = 0x0005_0000;
 /// `SECCOMP_FILTER_FLAG_SPEC_ALLOW`: the filter is no reason to slow the run down with speculation barriers.
 const FLAG_SPEC_ALLOW: libc::c_ulong = 4;
 /// `SECCOMP_FILTER_FLAG_NEW_LISTENER` (5.0).
 const FLAG_NEW_LISTENER: libc::c_ulong = 8;
+
+/// Whether this kernel has system call filters that refuse.
+///
+/// # Errors
+/// The errno of seccomp(2): `ENOSYS` or `EINVAL` where it is not built in, or something hides it.
+pub fn seccomp_available() -> Result<(), Errno> {
+    let action = RET_ERRNO;
+    // SAFETY: the kernel reads four bytes that live through the call.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAIL, 0_u32, &raw const action) }).map(|_| ())
+}
 
 /// Installs a filter on the calling thread; with `listener` the kernel returns a notification descriptor.
 ///

@@ -123,7 +123,9 @@ pub fn table(limits: &EffectiveLimits, pids: PidsBy) -> Vec<Rlimit> {
     // Not 0: that does not keep a piped `core_pattern` handler from running, 1 does (core(5)).
     wanted.push((libc::RLIMIT_CORE, 1, 1));
     if let Bound::At(time) = limits.cpu_time {
-        let soft = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        // A second later than the limit: the watch acts first, for the whole tree. Were the kernel first, it would end
+        // one burner, and that one's parent would go on.
+        let soft = (time.as_secs() + u64::from(time.subsec_nanos() > 0)).saturating_add(1);
         wanted.push((libc::RLIMIT_CPU, soft, soft.saturating_add(1)));
     }
     if let Bound::At(bytes) = limits.memory {
@@ -193,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_rounded_up_and_its_hard_limit_is_a_second_later() {
+    fn cpu_is_rounded_up_and_a_second_later_and_its_hard_limit_another_one() {
         let mut limits = Limits::default().effective();
         for (time, soft) in
-            [(Duration::from_millis(1), 1), (Duration::from_secs(2), 2), (Duration::from_millis(2001), 3)]
+            [(Duration::from_millis(1), 2), (Duration::from_secs(2), 3), (Duration::from_millis(2001), 4)]
         {
             limits.cpu_time = Bound::At(time);
             assert_eq!(find(&table(&limits, PidsBy::Watch), libc::RLIMIT_CPU), Some((soft, soft + 1)));

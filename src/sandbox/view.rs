@@ -131,8 +131,16 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
     let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
-    view.keep.extend(inputs.guarded.iter().map(|path| canonical(path)).filter(writable));
+    let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
+    view.keep.extend(kept);
     Ok(view)
+}
+
+/// What the policy leads to; and with an `exec` list its files, which would be whatever the run makes of them.
+fn guarded<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = &'a Path> {
+    let program = inputs.exec.map(|_| inputs.program);
+    let listed = inputs.exec.unwrap_or_default().iter().chain(inputs.guarded);
+    listed.map(PathBuf::as_path).chain(program)
 }
 
 /// Whether a run as `identity` could read what the system keeps from ordinary users, were it not taken out of its view.
@@ -225,7 +233,9 @@ fn denied(inputs: &Inputs<'_>) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> =
         inputs.filesystem.deny.iter().flatten().map(|path| canonical(path)).collect();
     if inputs.privileged_reader && inputs.profile != Profile::Host {
-        denied.extend(secrets_below(Path::new("/etc")));
+        // What another guardexec around this one, or a mandatory policy, keeps from it already is kept from the run too.
+        let readable = |path: &PathBuf| std::fs::File::open(path).is_ok();
+        denied.extend(secrets_below(Path::new("/etc")).into_iter().filter(readable));
     }
     denied.retain(|path| path.symlink_metadata().is_ok());
     denied

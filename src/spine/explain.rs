@@ -122,7 +122,7 @@ impl Explained {
             let rule = step.rule.as_ref().map(|r| format!(" [{} at {}]", r.id, r.at)).unwrap_or_default();
             text.push_str(&format!("{:<10} {}: {}{rule}\n", step.stage, step.outcome, step.detail));
         }
-        text.push_str(&format!("decision   {} (exit status {})\n", self.outcome(), self.exit_status));
+        text.push_str(&format!("outcome    {} (exit status {})\n", self.outcome(), self.exit_status));
         if self.exit_status != 0 {
             text.push_str(&self.doc.text);
             text.push('\n');

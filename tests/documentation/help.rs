@@ -16,9 +16,9 @@ fn text(words: &[&str]) -> String {
     text
 }
 
-/// The verbs listed below `Commands:`; `help` belongs to the parser and is left out.
+/// The verbs listed below `Verbs:` (guardexec's own) or `Commands:` (a verb with verbs); `help` is the parser's.
 fn listed(text: &str) -> Vec<String> {
-    let lines = text.lines().skip_while(|l| l.trim_end() != "Commands:").skip(1);
+    let lines = text.lines().skip_while(|l| !["Verbs:", "Commands:"].contains(&l.trim_end())).skip(1);
     lines
         .take_while(|l| !l.is_empty())
         .filter(|l| l.starts_with("  ") && !l.starts_with("   "))

@@ -47,10 +47,18 @@ impl Page {
         words.filter(|v| v != "help").collect()
     }
 
-    /// Every policy key, of one section or of all.
+    /// Every policy key, of one section or of all; a table's own section says what the table's key is.
     pub fn keys(&self, section: Option<&str>) -> Names {
-        let text = section.map_or_else(|| self.text.clone(), |s| self.section(s));
-        items(&text, "Cm")
+        match section {
+            Some(title) => items(&self.section(title), "Cm"),
+            None => items(&self.text, "Cm").into_iter().chain(self.tables()).collect(),
+        }
+    }
+
+    /// The tables that have a section, as in `.Sh [limits]` and `.Sh [tools.NAME]`.
+    fn tables(&self) -> impl Iterator<Item = String> {
+        let heads = self.text.lines().filter_map(|l| l.strip_prefix(".Sh ["));
+        heads.filter_map(|l| l.trim_matches(['[', ']']).split('.').next()).map(str::to_owned)
     }
 
     /// The keys of the list in a section, those of nested lists too.
@@ -109,7 +117,7 @@ fn a_page_is_read() {
     let text = ".Sh [x]\n.It Cm one\n.It Fl p Ar f , Fl -policy Ar f\n.Fl -\n.It Ic audit verify Ar file\n.Sh Y\n.It Cm two\n.Bd -literal\n[a]\nb = '\\ew\\(ti'\n.Ed\n";
     let page = Page { text: text.to_owned() };
     assert_eq!(page.keys(Some("[x]")), Names::from(["one".into()]));
-    assert_eq!(page.keys(None), Names::from(["one".into(), "two".into()]));
+    assert_eq!(page.keys(None), Names::from(["one".into(), "two".into(), "x".into()]));
     assert_eq!(page.flags(), Names::from(["-p".into(), "--policy".into()]));
     assert_eq!(page.verbs(), Names::from(["audit verify".into()]));
     assert_eq!(page.policies(), ["version = 1\n[a]\nb = '\\w~'\n"]);

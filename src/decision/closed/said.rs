@@ -1,10 +1,13 @@
 //! What a closed rule says when it refuses: a stable code, one sentence, and what to do instead.
 
 use super::Context;
+use crate::decision::shown::repr;
 use crate::decision::spelling;
 use crate::decision::values::list;
 use crate::policy::model::Flag;
-use crate::request::quote::repr;
+
+/// The most failing values that one sentence tells.
+const MOST_FAILURES: usize = 16;
 
 /// Why a closed rule does not accept the words.
 #[derive(Debug, Clone)]
@@ -145,7 +148,12 @@ pub(super) fn equals(context: &Context<'_>, word: &[u8], flag: &str) -> Refusal 
 }
 
 pub(super) fn values(context: &Context<'_>, failures: &[String]) -> Refusal {
-    let message = format!("{} (rule {})", failures.join("; "), id(context));
+    let told = failures[..failures.len().min(MOST_FAILURES)].join("; ");
+    let more = match failures.len().saturating_sub(MOST_FAILURES) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let message = format!("{told}{more} (rule {})", id(context));
     Refusal::new("value_not_allowed", message, "change the values named here; everything else was accepted")
 }
 

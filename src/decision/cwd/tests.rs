@@ -1,1 +1,103 @@
-//! Tests.
+//! Tests of the working directory: what is missing, where it may lie, and what counts only when written out.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::decision::decide;
+use crate::decision::tests::made::*;
+use crate::policy::model::Policy;
+use crate::request::Request;
+
+fn start(roots: Option<&[&Path]>, cwd: &Path, facts: &Facts) -> String {
+    let mut policy: Policy = policy(vec![allow("true")]);
+    policy.filesystem.cwd = roots.map(|r| r.iter().map(|p| p.to_path_buf()).collect());
+    let request = Request { cwd: Some(cwd.to_path_buf()), ..Request::default() };
+    outcome(&decide(&[policy], words("true"), request, facts))
+}
+
+#[test]
+fn t2_79_a_missing_or_deleted_directory_is_named_and_never_not_found() {
+    let request = |cwd: &str| Request { cwd: Some(cwd.into()), ..Request::default() };
+    let policy = [policy(vec![allow("true")])];
+    let denial = refused(decide(&policy, words("true"), request("/nonexistent"), &facts()));
+    assert_eq!(denial.code, "cwd_invalid");
+    assert!(denial.message.contains("'/nonexistent'"), "{}", denial.message);
+    let gone = Facts { start_dir: None, ..facts() };
+    assert_eq!(outcome(&decide(&policy, words("true"), Request::default(), &gone)), "error:cwd_invalid");
+    assert_eq!(outcome(&decide(&policy, words("true"), request("sub"), &gone)), "error:cwd_invalid");
+    for bad in ["", "/etc/passwd", "/usr/\0"] {
+        assert_eq!(
+            outcome(&decide(&policy, words("true"), request(bad), &facts())),
+            "error:cwd_invalid",
+            "{bad:?}"
+        );
+    }
+    let dir = Dir::new("cwd-deleted");
+    let fd = std::fs::File::open(&dir.0).expect("open");
+    std::fs::remove_dir(&dir.0).expect("remove");
+    let held = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    assert_eq!(outcome(&decide(&policy, words("true"), request(&held), &facts())), "error:cwd_invalid");
+}
+
+#[test]
+fn it_lies_in_the_list_by_what_it_really_is() {
+    let dir = Dir::new("cwd-lies");
+    for sub in ["in/deep", "out", "inner"] {
+        std::fs::create_dir_all(dir.0.join(sub)).expect("create");
+    }
+    symlink("../out", dir.0.join("in/escape")).expect("link");
+    symlink("in", dir.0.join("alias")).expect("link");
+    let root = dir.0.join("in");
+    let from = |tail: &str| start(Some(&[&root]), &dir.0.join(tail), &facts());
+    for good in ["in", "in/deep", "in/deep/..", "alias/deep"] {
+        assert_eq!(from(good), "allow", "{good}");
+    }
+    for bad in ["out", "inner", "in/escape", "in/..", ""] {
+        assert_eq!(from(bad), "deny:cwd_denied", "{bad}");
+    }
+    assert_eq!(start(Some(&[&dir.0.join("alias")]), &root, &facts()), "allow");
+    assert_eq!(start(Some(&[]), &root, &facts()), "deny:cwd_denied");
+    let out = std::fs::File::open(dir.0.join("out")).expect("open");
+    let held = PathBuf::from(format!("/proc/self/fd/{}", out.as_raw_fd()));
+    assert_eq!(start(Some(&[&root]), &held, &facts()), "deny:cwd_denied");
+    let grant = granted(decide(
+        &[{
+            let mut p = policy(vec![allow("true")]);
+            p.filesystem.cwd = Some(vec![root.clone()]);
+            p
+        }],
+        words("true"),
+        Request { cwd: Some(dir.0.join("alias/deep")), ..Request::default() },
+        &facts(),
+    ));
+    assert_eq!(grant.cwd, root.join("deep"));
+}
+
+#[test]
+fn by_default_it_is_the_start_directory_and_below() {
+    let dir = Dir::new("cwd-default");
+    std::fs::create_dir_all(dir.0.join("a/b")).expect("create");
+    let facts = Facts { start_dir: Some(dir.0.join("a")), ..facts() };
+    for (cwd, expected) in
+        [(".", "allow"), ("b", "allow"), ("..", "deny:cwd_denied"), ("/usr", "deny:cwd_denied")]
+    {
+        assert_eq!(start(None, Path::new(cwd), &facts), expected, "{cwd}");
+    }
+}
+
+#[test]
+fn the_root_and_a_home_count_only_where_written_out() {
+    let dir = Dir::new("cwd-home");
+    let home = dir.0.join("home");
+    std::fs::create_dir_all(home.join("project")).expect("create");
+    let root = Path::new("/");
+    let mut facts = Facts { home: home.clone(), start_dir: Some(home.clone()), ..facts() };
+    assert_eq!(start(None, &home, &facts), "deny:cwd_denied");
+    assert_eq!(start(None, &home.join("project"), &facts), "allow");
+    assert_eq!(start(Some(&[&dir.0, root]), &home, &facts), "deny:cwd_denied");
+    assert_eq!(start(Some(&[&home]), &home, &facts), "allow");
+    facts.start_dir = Some(root.into());
+    assert_eq!(start(None, root, &facts), "deny:cwd_denied");
+    assert_eq!(start(Some(&[root]), root, &facts), "allow");
+}

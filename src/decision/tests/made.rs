@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::decision::{Decision, Denial, Facts, Grant, decide};
 use crate::policy::model::*;
 use crate::policy::value::{Pattern, ValueLimits};
+use crate::request::Request;
 
 pub(in crate::decision) fn words(text: &str) -> Vec<OsString> {
     text.split(' ').filter(|w| !w.is_empty()).map(OsString::from).collect()
@@ -99,5 +101,87 @@ pub(in crate::decision) fn policy(rules: Vec<Rule>) -> Policy {
         filesystem: Filesystem { cwd: Some(vec![PathBuf::from("/usr")]), ..Filesystem::default() },
         network: Network::default(),
         audit: None,
+    }
+}
+
+/// A caller without environment, started in `/usr`, at home in `/usr/share`.
+pub(in crate::decision) fn facts() -> Facts {
+    Facts {
+        env: Vec::new(),
+        start_dir: Some("/usr".into()),
+        user: "someone".into(),
+        home: "/usr/share".into(),
+        agent: None,
+    }
+}
+
+/// Judges a command line split at blanks.
+pub(in crate::decision) fn judged(policies: &[Policy], text: &str) -> Decision {
+    decide(policies, words(text), Request::default(), &facts())
+}
+
+/// `allow`, `ask`, or the code of the refusal behind its kind: `deny:...`, `error:...`.
+pub(in crate::decision) fn outcome(decision: &Decision) -> String {
+    match decision {
+        Decision::Allow(_) => "allow".into(),
+        Decision::Ask(_) => "ask".into(),
+        Decision::Deny(d) => format!("deny:{}", d.code),
+        Decision::NotFound(d) | Decision::NotExecutable(d) => d.code.into(),
+        Decision::Invalid(d) => format!("error:{}", d.code),
+    }
+}
+
+/// The grant of a decision that has one.
+pub(in crate::decision) fn granted(decision: Decision) -> Grant {
+    match decision {
+        Decision::Allow(grant) | Decision::Ask(grant) => grant,
+        other => panic!("no grant: {other:?}"),
+    }
+}
+
+/// The denial of a decision that has one.
+pub(in crate::decision) fn refused(decision: Decision) -> Denial {
+    match decision {
+        Decision::Deny(d) | Decision::NotFound(d) | Decision::NotExecutable(d) | Decision::Invalid(d) => d,
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+/// A directory of the test's own, removed at its end.
+pub(in crate::decision) struct Dir(pub PathBuf);
+
+impl Dir {
+    pub(in crate::decision) fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("guardexec-decision-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).expect("create");
+        Dir(std::fs::canonicalize(dir).expect("canonical"))
+    }
+
+    /// An executable below the directory.
+    pub(in crate::decision) fn program(&self, name: &str, content: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("create");
+        std::fs::write(&path, content).expect("write");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        path
+    }
+
+    /// A policy that looks programs up in `bin` below the directory.
+    pub(in crate::decision) fn policy(&self, rules: Vec<Rule>) -> Policy {
+        self.policy_in("bin", rules)
+    }
+
+    pub(in crate::decision) fn policy_in(&self, bin: &str, rules: Vec<Rule>) -> Policy {
+        let mut policy = policy(rules);
+        policy.env.set.insert("PATH".into(), self.0.join(bin).display().to_string());
+        policy
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

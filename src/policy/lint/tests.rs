@@ -62,6 +62,22 @@ fn variables() {
 }
 
 #[test]
+fn gits_ownership_test_may_be_lifted_where_a_run_starts_nothing() {
+    let set = |key: &str| {
+        format!(
+            "[env.set]\nGIT_CONFIG_COUNT = \"1\"\nGIT_CONFIG_KEY_0 = \"{key}\"\nGIT_CONFIG_VALUE_0 = \"*\"\n"
+        )
+    };
+    assert_eq!(findings(&set("safe.directory")), [""; 0]);
+    assert_eq!(findings(&set("core.fsmonitor")).len(), 2);
+    let host = format!("[sandbox]\nprofile = \"host\"\n{}", set("safe.directory"));
+    assert_eq!(findings(&host).len(), 2);
+    let listed =
+        rule("a", "git", "decision = \"allow\"\nmax_args = 1\nsubcommand = [\"log\"]\nexec = [\"sh\"]");
+    assert_eq!(findings(&format!("{}{listed}", set("safe.directory"))).len(), 2);
+}
+
+#[test]
 fn rules_that_decide_nothing() {
     let text = format!("deny = [\"ls\"]\n{}", rule("a", "ls", "decision = \"allow\""));
     assert_eq!(

@@ -248,6 +248,15 @@ impl<'a> Item<'a> {
         Err(self.error(message).hint(nearest_hint(text, &names)))
     }
 
+    /// `~` and `~/...` with the home in its place, as in a path; any other text as it is.
+    pub fn home_in(&self, text: &str) -> Result<String, PolicyError> {
+        if text != "~" && !text.starts_with("~/") {
+            return Ok(text.to_owned());
+        }
+        let path = self.doc.resolve(text, &self.span)?;
+        path.into_os_string().into_string().map_err(|_| self.error("the home's path is not UTF-8"))
+    }
+
     pub fn path(&self) -> Result<PathBuf, PolicyError> {
         self.doc.resolve(self.string()?, &self.span)
     }

@@ -125,17 +125,17 @@ fn env_set(item: &Item<'_>) -> Result<BTreeMap<String, String>, PolicyError> {
         let named = value.at(&span);
         env_name(&named, name)?;
         let text = value.string()?;
-        if name == "PATH" {
-            search_path(&value, text)?;
-        }
-        set.insert(name.to_owned(), text.to_owned());
+        let text = if name == "PATH" { search_path(&value, text)? } else { value.home_in(text)? };
+        set.insert(name.to_owned(), text);
     }
     Ok(set)
 }
 
-/// Every entry of the search path is absolute: an empty or relative one would mean the working directory.
-fn search_path(item: &Item<'_>, text: &str) -> Result<(), PolicyError> {
-    for entry in text.split(':') {
+/// The search path with `~` replaced. Every entry of it is absolute: an empty or relative one would mean the working
+/// directory.
+fn search_path(item: &Item<'_>, text: &str) -> Result<String, PolicyError> {
+    let entries: Vec<String> = text.split(':').map(|e| item.home_in(e)).collect::<Result<_, _>>()?;
+    for entry in &entries {
         let dotted = entry.split('/').any(|c| c == "." || c == "..");
         if !entry.starts_with('/') || dotted || entry.contains(char::is_control) {
             let shown = printable(entry);
@@ -144,7 +144,7 @@ fn search_path(item: &Item<'_>, text: &str) -> Result<(), PolicyError> {
                 .hint("an empty, relative or dotted entry would search where the caller stands"));
         }
     }
-    Ok(())
+    Ok(entries.join(":"))
 }
 
 pub(super) fn command(t: &Table<'_>) -> Result<Option<Syntax>, PolicyError> {

@@ -208,7 +208,9 @@ fn environment() {
         ("[env]\nset = { A = 1 }", "3:13: `A` in `set` of [env] must be a string, not a whole number"),
         ("[env]\nset = { A = \"\\u0000\" }", "3:13: `A` in `set` of [env] holds a NUL character"),
     ]);
-    for path in ["bin", "", "/bin:", ":/bin", "/bin::/usr/bin", "/bin:.", "/usr/../bin", "/./bin", "~/bin"] {
+    for path in
+        ["bin", "", "/bin:", ":/bin", "/bin::/usr/bin", "/bin:.", "/usr/../bin", "/./bin", "~root/bin"]
+    {
         let got = complaint(&format!("[env]\nset = {{ PATH = \"{path}\" }}"));
         let bad = path.split(':').find(|e| !e.starts_with('/') || e.contains('.')).unwrap();
         let want = format!(
@@ -292,6 +294,13 @@ fn paths() {
     ] {
         assert_eq!(read(text), want, "{text}");
     }
+    let set = |name: &str, value: &str| {
+        let file = parse(&format!("version = 1\n[env]\nset = {{ {name} = \"{value}\" }}")).unwrap();
+        file.env.set[name].clone()
+    };
+    assert_eq!(set("PATH", "~/.cargo/bin:/usr/bin"), "/home/u/.cargo/bin:/usr/bin");
+    assert_eq!(set("CARGO_HOME", "~/.cargo"), "/home/u/.cargo");
+    assert_eq!(set("A", "~x"), "~x");
     let homeless = Doc::new(
         Arc::from(Path::new("p.toml")),
         PathBuf::from("/d"),

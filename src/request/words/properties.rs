@@ -216,3 +216,21 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A caller that joins words with the `shlex` crate gets exactly them back, whatever is in them, and is not told that
+    /// it wrote shell syntax; but for `]`, which that crate leaves bare and which is refused with its `[`.
+    #[test]
+    fn words_joined_by_shlex_come_back(words in prop::collection::vec(prop::collection::vec(1..=255_u8, 0..12), 1..6)) {
+        let joined = shlex::bytes::try_join(words.iter().map(Vec::as_slice)).expect("no NUL in them");
+        for syntax in [Syntax::Refuse, Syntax::Literal] {
+            // An empty first word is no program; everything else comes back.
+            if words[0].is_empty() && ours(&joined, syntax).is_none() { continue; }
+            let bare = words.iter().any(|word| word.contains(&b']'));
+            if bare && matches!(split(&joined, syntax), Err(WordsError::Syntax { ref what, .. }) if what == "]") { continue; }
+            prop_assert_eq!(ours(&joined, syntax), Some(words.clone()), "{:?}", String::from_utf8_lossy(&joined));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! start-up files. What exists is kept by mounts; what does not exist yet cannot be, and is looked for afterwards.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Start-up files and directories of shells, editors and agents, looked up in the working directory.
@@ -133,12 +133,16 @@ impl Kept {
     }
 }
 
-/// An empty directory, owned like the one it is in. Where it cannot be made it stays absent.
+/// An empty directory, owned like the one it is in. Where it cannot be made it stays absent. It is given away by
+/// descriptor: whoever owns the workspace could put a link in its place meanwhile.
 fn make_empty(path: &Path, like: &Path) {
-    if fs::create_dir(path).is_ok()
-        && let Ok(owner) = like.metadata()
-    {
-        let _ = chown(path, Some(owner.uid()), Some(owner.gid()));
+    if fs::create_dir(path).is_err() {
+        return;
+    }
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let made = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    if let (Ok(made), Ok(owner)) = (made, like.symlink_metadata()) {
+        let _ = fchown(made, Some(owner.uid()), Some(owner.gid()));
     }
 }
 

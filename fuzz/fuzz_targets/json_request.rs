@@ -1,0 +1,10 @@
+//! A JSON request of any bytes.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    bodies::json_request(data);
+});

@@ -1,0 +1,105 @@
+//! What a run planted in its workspace where nothing stood before and what the host would act on: found and set aside after
+//! the run, since no mount can keep a name that does not exist.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::raw::mounts;
+use crate::request::quote;
+
+/// Names that must not appear.
+#[derive(Debug, Default)]
+pub struct Planted {
+    cwd: PathBuf,
+    absent: Vec<PathBuf>,
+    /// A repository that did not exist: making one is ordinary work, but its settings are the run's.
+    repository: Option<PathBuf>,
+}
+
+impl Planted {
+    /// Watches names below `cwd` that do not exist yet.
+    pub fn watch(cwd: &Path, absent: &[PathBuf]) -> Planted {
+        let git = cwd.join(".git");
+        let fresh = git.symlink_metadata().is_err();
+        Planted { cwd: cwd.to_owned(), absent: absent.to_vec(), repository: fresh.then_some(git) }
+    }
+
+    /// Renames what appeared, so that nothing runs it. One sentence each.
+    pub fn set_aside(&self) -> Vec<String> {
+        let mut said: Vec<String> = self.absent.iter().filter_map(|path| self.one(path)).collect();
+        if let Some(git) = self.repository.as_ref().filter(|git| git.symlink_metadata().is_ok()) {
+            said.push(format!(
+                "the run made the repository {}: its settings and hooks are the run's own, look at them before git runs there",
+                shown(git)
+            ));
+        }
+        said
+    }
+
+    fn one(&self, path: &Path) -> Option<String> {
+        let culprit = self.culprit(path)?;
+        let name = culprit.file_name()?;
+        let aside = [name.as_bytes(), format!(".set-aside-{}", std::process::id()).as_bytes()].concat();
+        let aside = OsStr::from_bytes(&aside);
+        let what = format!("the run made {}, which the host would act on", shown(&culprit));
+        Some(match rename(culprit.parent()?, name, aside) {
+            Ok(()) => format!("{what}: it was renamed to {}", shown(&culprit.with_file_name(aside))),
+            Err(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                format!("{what}, and it could not be renamed: {why}")
+            }
+        })
+    }
+
+    /// What has to go so that `path` is no more: itself, or a link on the way to it, which may lead anywhere and is
+    /// not followed.
+    fn culprit(&self, path: &Path) -> Option<PathBuf> {
+        let mut steps: Vec<&Path> = path.ancestors().take_while(|step| *step != self.cwd).collect();
+        steps.reverse();
+        for step in steps {
+            let found = step.symlink_metadata().ok()?;
+            if step == path || found.is_symlink() {
+                return Some(step.to_owned());
+            }
+        }
+        None
+    }
+}
+
+fn shown(path: &Path) -> String {
+    quote::display(path.as_os_str().as_bytes())
+}
+
+/// Renames inside one directory, reached without following a link.
+fn rename(dir: &Path, from: &OsStr, to: &OsStr) -> Result<(), i32> {
+    let c = |bytes: &[u8]| CString::new(bytes).map_err(|_| libc::EINVAL);
+    let dir = mounts::open_canonical(&c(dir.as_os_str().as_bytes())?)?;
+    nix::fcntl::renameat(&dir, from, &dir, to).map_err(|errno| errno as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::attack::Scratch;
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_planted_file_is_renamed_and_a_link_is_not_followed() {
+        let scratch = Scratch::new("planted");
+        let (cwd, outside) = (scratch.0.join("cwd"), scratch.0.join("outside"));
+        fs::create_dir_all(&cwd).unwrap();
+        fs::create_dir_all(outside.join("hooks")).unwrap();
+        let absent = [cwd.join(".envrc"), cwd.join(".github/hooks"), cwd.join(".vscode")];
+        let planted = Planted::watch(&cwd, &absent);
+        assert_eq!(planted.set_aside(), Vec::<String>::new());
+        fs::write(cwd.join(".envrc"), "x").unwrap();
+        std::os::unix::fs::symlink(&outside, cwd.join(".github")).unwrap();
+        fs::create_dir(cwd.join(".git")).unwrap();
+        let said = planted.set_aside();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(!cwd.join(".envrc").exists() && !cwd.join(".github").exists());
+        assert!(outside.join("hooks").exists(), "what the link leads to is not the run's");
+        assert!(cwd.join(".git").exists() && said[2].contains(".git"), "{said:?}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Attacks from inside a run, through the real binary. The kernel is the oracle, and each attack is also made under
+//! the `host` profile, where it has to succeed: so that a test can fail.
+
+mod scene;
+
+mod exec;
+mod files;
+mod guard;
+mod identity;
+mod layers;
+mod network;
+mod ordinary;
+mod selftest;
+mod syscalls;
+mod workspace;

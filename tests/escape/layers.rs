@@ -1,0 +1,73 @@
+//! A layer taken away: what is required is an error before anything runs, what is not is named.
+
+use super::scene::{self, STRICT, WORKSPACE, words};
+use crate::harness::Answer;
+
+fn missing(answer: &Answer) -> Vec<String> {
+    let list = answer.json["sandbox"]["missing"].as_array().expect("a list");
+    list.iter().map(|l| l.as_str().unwrap_or_default().to_owned()).collect()
+}
+
+as_both! {
+    fn t3_110_without_landlock_nothing_runs(bench) {
+        for what in ["landlock", "landlock,namespaces"] {
+            for profile in [STRICT, WORKSPACE] {
+                let call = bench.policy(&format!("allow = [\"echo\"]\n{profile}")).wrap(scene::without(what));
+                let answer = call.run(["echo", "hi"]);
+                scene::unavailable(&answer, &["filesystem", "Landlock"]);
+            }
+        }
+    }
+}
+
+as_both! {
+    fn t3_110_without_landlock_what_is_not_required_is_named(bench) {
+        let toml = "allow = [\"echo\"]\n[sandbox]\nprofile = \"strict\"\nrequire = [\"network\", \"syscalls\"]\n";
+        let answer = bench.policy(toml).wrap(scene::without("landlock,namespaces")).run(["echo", "hi"]);
+        answer.ok("hi\n");
+        assert!(missing(&answer).contains(&"filesystem".to_owned()), "{}", answer.show());
+        let call = bench.policy(&format!("{}{}", toml, scene::rule())).wrap(scene::without("landlock,namespaces"));
+        let attacks = words(&["exec:/bin/sh", "memfd:/bin/sh", "listen:0", "uring", "traceme"]);
+        let (outcomes, answer) = scene::attempt_by(call, &attacks);
+        assert!(outcomes.values().all(|o| o.starts_with("refused")), "{}", answer.show());
+    }
+}
+
+as_both! {
+    fn t3_110_without_filters_nothing_runs(bench) {
+        let answer = bench.policy(&format!("allow = [\"echo\"]\n{STRICT}")).wrap(scene::without("filters")).run(["echo", "hi"]);
+        scene::unavailable(&answer, &["network", "syscalls", "filter"]);
+        let toml = "allow = [\"echo\"]\n[sandbox]\nprofile = \"strict\"\nrequire = [\"filesystem\"]\n";
+        let answer = bench.policy(toml).wrap(scene::without("filters")).run(["echo", "hi"]);
+        answer.ok("hi\n");
+        for layer in ["network", "syscalls", "execution"] {
+            assert!(missing(&answer).contains(&layer.to_owned()), "{layer} {}", answer.show());
+        }
+    }
+}
+
+as_both! {
+    fn t3_111_without_namespaces_the_other_layers_hold(bench) {
+        for what in ["namespaces", "mounts"] {
+            let answer = bench.policy(&format!("allow = [\"echo\"]\n{STRICT}")).wrap(scene::without(what)).run(["echo", "hi"]);
+            answer.ok("hi\n");
+            assert_eq!(answer.json["sandbox"]["enforced"]["processes"], "process_groups", "{what} {}", answer.show());
+            assert_eq!(missing(&answer), ["tmp"], "{what} {}", answer.show());
+            let toml = "allow = [\"echo\"]\n[sandbox]\nprofile = \"strict\"\nrequire = [\"tmp\"]\n";
+            scene::unavailable(&bench.policy(toml).wrap(scene::without(what)).run(["echo", "hi"]), &["tmp"]);
+        }
+    }
+}
+
+as_both! {
+    fn doctor_sees_what_was_taken_away(bench) {
+        for (what, mechanism, exit) in [("landlock", "landlock", 1), ("filters", "seccomp", 1), ("mounts", "mounts", 0), ("namespaces", "pid_namespace", 0)] {
+            let answer = bench.call().wrap(scene::without(what)).opt(["doctor", "--json"]).raw();
+            assert_eq!(answer.exit, exit, "{what} {}", answer.stderr);
+            let found = answer.json.as_array().expect("an array").iter().find(|m| m["mechanism"] == mechanism).expect("its line").clone();
+            assert_eq!(found["works"], false, "{what} {found}");
+            assert!(found["errno"].is_string() || found["errno"].is_i64(), "{found}");
+            assert!(found["remedy"].is_string(), "{found}");
+        }
+    }
+}

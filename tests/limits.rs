@@ -1,0 +1,137 @@
+//! Limits of the whole tree, under both ways to hold one, and what a command may never do whatever it is allowed.
+
+use crate::harness::{Answer, Bench};
+use crate::runner::kinds;
+
+#[track_caller]
+fn exceeded(a: &Answer, limit: &str, exit: i32) {
+    assert_eq!((a.status(), a.str("limit"), a.exit), ("limit_exceeded", limit, exit), "{}", a.show());
+    assert!(a.str("text").starts_with(&format!("error: stopped at {limit} of ")), "{}", a.show());
+}
+
+fn cpu(a: &Answer) -> u64 {
+    a.json["cpu_user_ms"].as_u64().expect("known") + a.json["cpu_system_ms"].as_u64().expect("known")
+}
+
+as_both! {
+    fn t2_68_webassembly_runs_under_a_gigabyte(bench) {
+        if !std::path::Path::new("/usr/bin/node").exists() {
+            return crate::harness::skip("needs /usr/bin/node");
+        }
+        let script = "new WebAssembly.Memory({initial:10,maximum:100});console.log('ok')";
+        kinds(bench, "allow = [\"node\"]\n[limits]\nmemory = \"1G\"\n", |call| { call.run(["node", "-e", script]).ok("ok\n"); });
+    }
+}
+
+as_both! {
+    fn t2_68_a_hog_is_killed_for_its_memory(bench) {
+        let hog = "my @a; for (1..128) { push @a, 'x' x (16<<20) } print 'survived'; sleep 20";
+        kinds(bench, "allow = [\"perl\"]\n[limits]\nmemory = \"256M\"\nwall_time = \"20s\"\n", |call| {
+            let a = call.run(["perl", "-e", hog]);
+            exceeded(&a, "memory", 137);
+            assert_eq!(a.str("stdout"), "", "{}", a.show());
+        });
+    }
+}
+
+as_both! {
+    fn memory_is_counted_over_the_tree(bench) {
+        // Four of 100 MiB each: none alone is over the limit.
+        let hogs = "for (1..4) { next if fork; my $a = 'x' x (100<<20); sleep 20; exit } sleep 20";
+        kinds(bench, "allow = [\"perl\"]\n[limits]\nmemory = \"256M\"\nwall_time = \"20s\"\n", |call| {
+            exceeded(&call.run(["perl", "-e", hogs]), "memory", 137);
+        });
+    }
+}
+
+as_both! {
+    fn t2_69_forks_do_not_multiply_processor_time(bench) {
+        let burn = "perl -e '1 while (times)[0] < 0.8'";
+        let line = format!("{burn}; {burn}; {burn}; echo survived");
+        kinds(bench, "allow = [\"sh\"]\n[limits]\ncpu_time = \"1s\"\nwall_time = \"20s\"\n", |call| {
+            let a = call.run(["sh", "-c", &line]);
+            exceeded(&a, "cpu_time", 137);
+            assert_eq!(a.str("stdout"), "", "{}", a.show());
+            assert!((900..1500).contains(&cpu(&a)), "of the tree: {} ms\n{}", cpu(&a), a.show());
+        });
+        let forking = "perl -e '$SIG{CHLD}=\"IGNORE\"; $end=time+8; while (time<$end) { if (!fork) { 1 while (times)[0] < 0.05; exit } select undef,undef,undef,0.03 }'; echo survived";
+        kinds(bench, "allow = [\"sh\"]\n[limits]\ncpu_time = \"1s\"\nwall_time = \"20s\"\n", |call| {
+            exceeded(&call.run(["sh", "-c", forking]), "cpu_time", 137);
+        });
+    }
+}
+
+as_both! {
+    fn t2_70_ignoring_the_warning_buys_no_time(bench) {
+        kinds(bench, "allow = [\"perl\"]\n[limits]\ncpu_time = \"500ms\"\nwall_time = \"20s\"\n", |call| {
+            let a = call.run(["perl", "-e", "$SIG{XCPU}='IGNORE'; 1 while 1"]);
+            exceeded(&a, "cpu_time", 137);
+            assert!((400..=1000).contains(&cpu(&a)), "{} ms\n{}", cpu(&a), a.show());
+        });
+    }
+}
+
+as_both! {
+    fn a_burner_that_its_parent_outlives_is_the_trees_burner(bench) {
+        // The kernel's own limit may end the burner first: its parent must not get to say that all is well.
+        for _ in 0..3 {
+            let a = bench.host("allow = [\"sh\"]\n[limits]\ncpu_time = \"1s\"\nwall_time = \"20s\"\n").run(["sh", "-c", "perl -e '1 while 1'; echo survived"]);
+            exceeded(&a, "cpu_time", 137);
+            assert_eq!(a.str("stdout"), "", "{}", a.show());
+        }
+    }
+}
+
+as_both! {
+    fn a_file_that_grows_too_big_ends_its_writer(bench) {
+        kinds(bench, "allow = [\"dd\"]\n[limits]\nfile_size = \"1M\"\n", |call| {
+            let big = bench.work().join("big");
+            let _ = std::fs::remove_file(&big);
+            let a = call.run(["dd", "if=/dev/zero", "of=big", "bs=64k", "count=40", "status=none"]);
+            exceeded(&a, "file_size", 153);
+            assert_eq!(a.str("signal"), "SIGXFSZ");
+            assert_eq!(std::fs::metadata(&big).expect("big").len(), 1 << 20);
+        });
+    }
+}
+
+as_both! {
+    fn the_command_sees_its_own_limits(bench) {
+        let policy = "allow = [\"sh\"]\n[limits]\nopen_files = 77\nfile_size = \"3M\"\n";
+        kinds(bench, policy, |call| {
+            let a = call.run(["sh", "-c", "umask; ulimit -n; ulimit -Hn; ulimit -f; ulimit -Hc; ulimit -v"]);
+            // Sizes in blocks of 512 bytes: a core file of one byte is none.
+            a.ok("0022\n77\n77\n6144\n0\nunlimited\n");
+        });
+        let a = bench.host("allow = [\"perl\"]\n[limits]\nopen_files = 20\n").run(["perl", "-e", "my @f; for (1..50) { open(my $f, '<', '/dev/null') or last; push @f, $f } print scalar @f"]);
+        a.ok("17");
+    }
+}
+
+as_both! {
+    fn a_crash_leaves_no_core(bench) {
+        let call = crate::harness::outside::ready(bench.host("allow = [\"sh\"]\n"), ["sh", "-c", "kill -ABRT $$"]);
+        let a = crate::harness::outside::checked(&call, "umask 077; ulimit -c unlimited 2>/dev/null; exec \"$@\"");
+        assert_eq!((a.str("signal"), a.json["core_dumped"].as_bool()), ("SIGABRT", Some(false)), "{}", a.show());
+        let left: Vec<_> = std::fs::read_dir(bench.work()).expect("work").flatten().map(|e| e.file_name()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+as_both! {
+    fn processes_are_counted_for_this_run_alone(bench) {
+        let forks = "my $n=0; for (1..60) { my $p=fork; defined $p or last; if (!$p) { sleep 3; exit } $n++ } $|=1; print $n; sleep 1";
+        let run = |bench: &Bench, held: &str| {
+            bench.policy(&format!("allow = [\"perl\"]\n[limits]\npids = 20\n[sandbox]\nprofile = \"host\"\nprocesses = \"{held}\"\n")).run(["perl", "-e", forks])
+        };
+        for held in ["auto", "groups"] {
+            let a = run(bench, held);
+            if a.status() == "limit_exceeded" {
+                exceeded(&a, "pids", 137);
+                assert_eq!(a.json["limits"]["pids"]["how"], "approximate", "{}", a.show());
+            } else {
+                assert_eq!(a.str("stdout"), "19", "{}", a.show());
+            }
+        }
+    }
+}
