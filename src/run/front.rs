@@ -202,15 +202,7 @@ pub fn attempt(
     supervisor.drive();
     let mut gone = reap(pid, supervisor.pidfd());
     if supervisor.verdict.lost {
-        if let Some(group) = cgroup {
-            group.kill();
-            // A child that ran out of memory before its exec shared that memory with the keeper.
-            let starved = group.out_of_memory().then_some(LimitKind::Memory);
-            supervisor.verdict.limit = supervisor.verdict.limit.or(starved);
-        }
-        if held == Held::Groups {
-            gone &= reaper.sweep();
-        }
+        gone &= hunt(&mut supervisor.verdict, held, cgroup, &reaper);
     }
     supervisor.drain();
     let duration = began.elapsed();
@@ -225,6 +217,17 @@ pub fn attempt(
     ended.warnings.append(&mut layers.warnings);
     ended.warnings.extend(layers.planted.set_aside());
     Ok(Attempt::Ended(Box::new(ended)))
+}
+
+/// Ends what a keeper left that was killed itself. Whether all of it is gone.
+fn hunt(verdict: &mut Verdict, held: Held, cgroup: Option<&Cgroup>, reaper: &Reaper) -> bool {
+    if let Some(group) = cgroup {
+        group.kill();
+        // A child that ran out of memory before its exec shared that memory with the keeper.
+        let starved = group.out_of_memory().then_some(LimitKind::Memory);
+        verdict.limit = verdict.limit.or(starved);
+    }
+    held != Held::Groups || reaper.sweep()
 }
 
 type Launched = Result<(Pid, Option<OwnedFd>), (Step, i32)>;

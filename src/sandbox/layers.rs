@@ -188,7 +188,9 @@ impl<'a> Builder<'a> {
     /// Landlock, the mounts and the private tmp.
     fn files(&mut self) -> Result<(), PrepareError> {
         let exec = self.executables();
-        let tmp = self.tmp()?;
+        // `host` keeps the real one.
+        let host = self.wanted.profile == Profile::Host;
+        let tmp = if host { PathBuf::from("/tmp") } else { self.tmp()? };
         let lists = &self.wanted.filesystem;
         let inputs = Inputs {
             profile: self.wanted.profile,
@@ -215,7 +217,7 @@ impl<'a> Builder<'a> {
         holes.extend(kept.read_only.iter().map(PathBuf::as_path));
         self.holes(&holes);
         if !lists.map.is_empty() {
-            self.unheld("without a mount namespace [filesystem] map cannot show anything".into());
+            self.unheld("[filesystem] map needs a mount namespace".into());
         }
         Ok(())
     }
@@ -307,7 +309,10 @@ impl<'a> Builder<'a> {
             own_proc: true,
         };
         let mounts = mount::Prepared::new(&spec).map_err(|e| PrepareError::Policy(e.to_string()))?;
-        if self.wanted.profile != Profile::Host {
+        if self.wanted.profile == Profile::Host {
+            // All of what the policy asked for: what is hidden, and what is shown elsewhere.
+            self.layers.enforced.set(Layer::Filesystem, "mount namespace");
+        } else {
             self.layers
                 .enforced
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));

@@ -33,6 +33,7 @@ pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
 mod error;
+mod foresee;
 pub mod identity;
 pub mod landlock;
 pub mod layers;

@@ -131,6 +131,9 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
     let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
+    if inputs.profile == Profile::Host {
+        return Ok(view);
+    }
     let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
     view.keep.extend(kept);
     Ok(view)

@@ -231,3 +231,27 @@ as_both! {
         }
     }
 }
+
+as_both! {
+    fn a_deny_under_host_holds_or_is_said_to_be_missing(bench) {
+        let secret = bench.file("data/secret", "secret\n").display().to_string();
+        let attack = format!("read:{secret}");
+        for ground in GROUNDS {
+            let toml = format!("{}[filesystem]\ndeny = [{secret:?}]\n", scene::OFF);
+            // All else is as the host has it.
+            let beside = format!("write:{}", bench.work().join("beside").display());
+            let (outcomes, answer) = attempt(bench, ground, &toml, &words(&[&attack, &beside]));
+            assert_eq!(outcomes[&beside], "open", "{}", answer.show());
+            assert!(bench.work().join("beside").exists());
+            fs::remove_file(bench.work().join("beside")).expect("the file");
+            let sandbox = &answer.json["sandbox"];
+            if ground.mounts() {
+                assert!(outcomes[&attack].starts_with("refused"), "{}", answer.show());
+                assert_eq!(sandbox["enforced"]["filesystem"], "mount namespace", "{}", answer.show());
+            } else {
+                assert_eq!(sandbox["missing"], serde_json::json!(["filesystem"]), "{}", answer.show());
+                assert!(answer.json["warnings"].to_string().contains("secret"), "{}", answer.show());
+            }
+        }
+    }
+}

@@ -135,7 +135,7 @@ fn unix_address(name: &[u8]) -> Result<(libc::sockaddr_un, usize), Errno> {
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let room = address.sun_path.get_mut(..name.len()).ok_or(libc::ENAMETOOLONG)?;
     for (to, from) in room.iter_mut().zip(name) {
-        *to = from.cast_signed();
+        *to = *from as libc::c_char;
     }
     Ok((address, std::mem::offset_of!(libc::sockaddr_un, sun_path) + name.len()))
 }
