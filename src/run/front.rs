@@ -213,7 +213,7 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup));
+    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
     ended.warnings.append(&mut layers.warnings);
     ended.warnings.extend(layers.planted.set_aside());
     Ok(Attempt::Ended(Box::new(ended)))
