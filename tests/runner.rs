@@ -279,7 +279,7 @@ as_both! {
 
 as_both! {
     fn t2_67_other_processes_of_the_same_user_do_not_count(bench) {
-        let mark = format!("9532.{}", std::process::id());
+        let mark = format!("9532.{}{:?}", std::process::id(), bench.who);
         let script = format!("$0='idle {mark}'; for (1..200) {{ my $p=fork; defined $p or last; if (!$p) {{ sleep 60; exit }} }} $|=1; print \"up\\n\"; sleep 60");
         let mut command = std::process::Command::new("setpriv");
         if bench.who == crate::harness::As::User && nix::unistd::geteuid().is_root() {

@@ -94,6 +94,17 @@ fn pids_exact(by: PidsBy) -> bool {
     matches!(by, PidsBy::OwnNamespace | PidsBy::OwnUser | PidsBy::Cgroup)
 }
 
+fn ground(namespace: Option<&Namespace>) -> Ground {
+    let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
+    Ground { namespaces: namespace.is_some(), user_namespace }
+}
+
+/// How well each limit will be held.
+fn limits_how(c: &Confinement, pids: PidsBy, cgroup: Option<&Cgroup>) -> LimitsHow {
+    let how = LimitsHow::of(&c.limits, pids_exact(pids));
+    cgroup.map_or(how, |group| how.in_cgroup(group.holds))
+}
+
 /// The namespaces to be made: those that hold the tree, and under confinement those that keep the run to itself.
 fn flags(c: &Confinement, namespace: Option<&Namespace>) -> i32 {
     let Some(namespace) = namespace else { return 0 };
@@ -162,15 +173,13 @@ pub fn attempt(
     refusal: Option<(Step, i32)>,
 ) -> Result<Attempt, RunError> {
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
-    let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
-    let mut layers = layers::prepare(c, Ground { namespaces: namespace.is_some(), user_namespace })?;
+    let mut layers = layers::prepare(c, ground(namespace))?;
     let cgroup = cgroup.as_ref();
     layers.enforced.set(Layer::Processes, name_of(held, cgroup));
     let Ends { child, streams, feeder } = ends(c, sinks, layers.identity)?;
     let (control, far) = fd::message_pair()?;
     let pids = pids_by(namespace, layers.identity, cgroup);
-    let limits_how = LimitsHow::of(&c.limits, pids_exact(pids));
-    let limits_how = cgroup.map_or(limits_how, |group| limits_how.in_cgroup(group.holds));
+    let limits_how = limits_how(c, pids, cgroup);
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
     let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
     let reaper = Reaper::new(held);
@@ -189,8 +198,7 @@ pub fn attempt(
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((Step::WorkingDirectory, errno)) => {
-            let how = How::NotStarted { step: Step::WorkingDirectory, errno };
-            let verdict = Verdict { how: Some(how), ..Verdict::default() };
+            let verdict = Verdict::not_started(Step::WorkingDirectory, errno);
             return Ok(Attempt::Ended(Box::new(settle(verdict, streams, layers.enforced, limits_how))));
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
@@ -213,9 +221,9 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    ended.warnings.append(&mut layers.warnings);
-    ended.warnings.extend(layers.planted.set_aside());
+    ended
+        .warnings
+        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -283,6 +291,11 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         }
     }
     let account = verdict.account;
+    if let Some(refused) = account.map(|a| a.refused).filter(|&n| n > 0) {
+        warnings.push(format!(
+            "the run wanted more processes or threads than its pids limit: {refused} were refused"
+        ));
+    }
     let usage = account.map(|a| a.usage).or(verdict.main_usage).unwrap_or_default();
     Ended {
         how: verdict.how.unwrap_or(How::Unknown),
@@ -311,26 +324,16 @@ fn name_of(held: Held, cgroup: Option<&Cgroup>) -> &'static str {
     }
 }
 
-fn warnings(
-    held: Held,
-    refusal: Option<(Step, i32)>,
-    reaper: &Reaper,
-    cgroup: Option<&Cgroup>,
-) -> Vec<String> {
+fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: bool) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(refused) = cgroup.map(Cgroup::refused_tasks).filter(|&n| n > 0) {
-        all.push(format!(
-            "the run wanted more processes or threads than its pids limit: {refused} were refused"
-        ));
-    }
     if let (Held::Groups, Some((step, errno))) = (held, refusal) {
         let why = io::Error::from_raw_os_error(errno);
         all.push(format!(
             "no PID namespace (could not {step}: {why}): the tree is held {}",
-            if cgroup.is_some() { "in a cgroup" } else { "as supervised process groups" }
+            if cgroup { "in a cgroup" } else { "as supervised process groups" }
         ));
     }
-    if held == Held::Groups && !reaper.on && cgroup.is_none() {
+    if held == Held::Groups && !reaper.on && !cgroup {
         all.push(
             "guardexec was started with children that are not its own, so it could not stand in for its keeper: \
              had the run killed the keeper, processes could have been left"

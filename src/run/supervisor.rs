@@ -80,6 +80,13 @@ pub struct Verdict {
     pub warnings: Vec<String>,
 }
 
+impl Verdict {
+    /// Nothing ran: this step failed.
+    pub fn not_started(step: Step, errno: i32) -> Verdict {
+        Verdict { how: Some(How::NotStarted { step, errno }), ..Verdict::default() }
+    }
+}
+
 /// The loop and what it moves.
 pub struct Supervisor<'s> {
     /// What was learned so far.

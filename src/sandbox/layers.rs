@@ -63,6 +63,15 @@ pub struct Layers {
     tmp: Option<TmpDir>,
 }
 
+impl Layers {
+    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside.
+    pub fn afterwards(&mut self) -> Vec<String> {
+        let mut all = std::mem::take(&mut self.warnings);
+        all.extend(self.planted.set_aside());
+        all
+    }
+}
+
 /// What the keeper does in the new namespaces before it makes the child.
 #[derive(Debug)]
 pub struct GroundWork {

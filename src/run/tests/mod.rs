@@ -47,7 +47,6 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         program_path: path.clone(),
         cwd: "/tmp".into(),
         cwd_fd: open("/tmp"),
-        caller_tmp: None,
         input: Input::Null,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),
