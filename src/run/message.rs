@@ -33,6 +33,8 @@ pub struct Account {
     pub survivors: u32,
     /// Some could not be reaped (uninterruptible).
     pub unreaped: bool,
+    /// New tasks that the run's cgroup refused.
+    pub refused: u64,
 }
 
 /// From the keeper to the front process.
@@ -142,6 +144,7 @@ impl Message for Report {
                 a.processes.into(),
                 a.survivors.into(),
                 a.unreaped.into(),
+                a.refused,
             ]),
         }
     }
@@ -163,6 +166,7 @@ impl Message for Report {
                 processes: w[4] as u32,
                 survivors: w[5] as u32,
                 unreaped: w[6] != 0,
+                refused: w[7],
             }),
             _ => return None,
         })
@@ -220,6 +224,7 @@ mod tests {
             processes: 3,
             survivors: 2,
             unreaped: true,
+            refused: 41,
         };
         for report in [
             Report::Unable(3, libc::EPERM),
