@@ -27,6 +27,7 @@ use crate::program::ProgramKind;
 use crate::request::quote;
 
 mod filter;
+mod input;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -217,8 +218,10 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
-        let kept = self.workspace();
+        let mut kept = self.workspace();
+        kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
+        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
@@ -296,7 +299,7 @@ impl<'a> Builder<'a> {
                 "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
             );
         }
-        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent);
+        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent, &kept.links);
         kept
     }
 
