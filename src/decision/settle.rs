@@ -117,12 +117,15 @@ fn user(matches: &[Match<'_>]) -> Judged<Option<String>> {
 
 fn processes(matches: &[Match<'_>]) -> TreeKind {
     let of = |m: &Match<'_>| m.policy.sandbox.processes.unwrap_or_default();
-    if matches.iter().any(|m| of(m) == TreeKind::Namespace) {
-        TreeKind::Namespace
-    } else if !matches.is_empty() && matches.iter().all(|m| of(m) == TreeKind::Groups) {
-        TreeKind::Groups
-    } else {
-        TreeKind::Auto
+    let namespace = matches.iter().any(|m| of(m).demands_namespace());
+    let cgroup = matches.iter().any(|m| of(m).demands_cgroup());
+    let groups = !matches.is_empty() && matches.iter().all(|m| of(m) == TreeKind::Groups);
+    match (namespace, cgroup) {
+        (true, true) => TreeKind::Both,
+        (true, false) => TreeKind::Namespace,
+        (false, true) => TreeKind::Cgroup,
+        (false, false) if groups => TreeKind::Groups,
+        (false, false) => TreeKind::Auto,
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
+use super::LimitKind;
 use super::child::Plan;
 use super::keeper::{self, Task};
 use super::output::Captured;
@@ -13,7 +14,8 @@ use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
 use super::{Ended, How, RunError};
-use crate::policy::model::{NetworkMode, Profile};
+use crate::policy::model::{Layer, NetworkMode, Profile};
+use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::{self, Ground};
 use crate::sandbox::namespace::Namespace;
@@ -78,8 +80,9 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
 }
 
 /// Who holds the run to its `pids`.
-fn pids_by(namespace: Option<&Namespace>, identity: Identity) -> PidsBy {
+fn pids_by(namespace: Option<&Namespace>, identity: Identity, cgroup: Option<&Cgroup>) -> PidsBy {
     match namespace {
+        _ if cgroup.is_some_and(|group| group.holds.pids) => PidsBy::Cgroup,
         _ if matches!(identity, Identity::Anonymous(_)) => PidsBy::OwnUser,
         Some(namespace) if namespace.counts_tasks() => PidsBy::OwnNamespace,
         _ if is_root() => PidsBy::Watch,
@@ -88,7 +91,7 @@ fn pids_by(namespace: Option<&Namespace>, identity: Identity) -> PidsBy {
 }
 
 fn pids_exact(by: PidsBy) -> bool {
-    matches!(by, PidsBy::OwnNamespace | PidsBy::OwnUser)
+    matches!(by, PidsBy::OwnNamespace | PidsBy::OwnUser | PidsBy::Cgroup)
 }
 
 /// The namespaces to be made: those that hold the tree, and under confinement those that keep the run to itself.
@@ -148,11 +151,12 @@ fn pause(time: Duration) {
     let _ = fd::ppoll(&mut none, Some(time), &SignalSet::full());
 }
 
-/// Tries to run `c` with its tree held in `namespace` or, without one, as groups. `refusal`: why it could not be
-/// held in a better way.
+/// Tries to run `c` with its tree held in `namespace` or, without one, as groups, and in `cgroup` if there is one.
+/// `refusal`: why it could not be held in a better way.
 pub fn attempt(
     c: &Confinement,
     namespace: Option<&Namespace>,
+    cgroup: Option<Cgroup>,
     caught: &Caught,
     sinks: &mut Sinks,
     refusal: Option<(Step, i32)>,
@@ -160,10 +164,13 @@ pub fn attempt(
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
     let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
     let mut layers = layers::prepare(c, Ground { namespaces: namespace.is_some(), user_namespace })?;
+    let cgroup = cgroup.as_ref();
+    layers.enforced.set(Layer::Processes, name_of(held, cgroup));
     let Ends { child, streams, feeder } = ends(c, sinks, layers.identity)?;
     let (control, far) = fd::message_pair()?;
-    let pids = pids_by(namespace, layers.identity);
+    let pids = pids_by(namespace, layers.identity, cgroup);
     let limits_how = LimitsHow::of(&c.limits, pids_exact(pids));
+    let limits_how = cgroup.map_or(limits_how, |group| limits_how.in_cgroup(group.holds));
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
     let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
     let reaper = Reaper::new(held);
@@ -174,6 +181,7 @@ pub fn attempt(
         namespace,
         ground: layers.ground.as_ref(),
         plan,
+        cgroup,
         limits: &c.limits,
         pids_exact: pids_exact(pids),
         backstop: deadlines.backstop(),
@@ -193,8 +201,16 @@ pub fn attempt(
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
     supervisor.drive();
     let mut gone = reap(pid, supervisor.pidfd());
-    if supervisor.verdict.lost && held == Held::Groups {
-        gone &= reaper.sweep();
+    if supervisor.verdict.lost {
+        if let Some(group) = cgroup {
+            group.kill();
+            // A child that ran out of memory before its exec shared that memory with the keeper.
+            let starved = group.out_of_memory().then_some(LimitKind::Memory);
+            supervisor.verdict.limit = supervisor.verdict.limit.or(starved);
+        }
+        if held == Held::Groups {
+            gone &= reaper.sweep();
+        }
     }
     supervisor.drain();
     let duration = began.elapsed();
@@ -205,7 +221,7 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper));
+    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup));
     ended.warnings.append(&mut layers.warnings);
     ended.warnings.extend(layers.planted.set_aside());
     Ok(Attempt::Ended(Box::new(ended)))
@@ -283,15 +299,35 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
     }
 }
 
-fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper) -> Vec<String> {
+/// How results name what holds the tree.
+fn name_of(held: Held, cgroup: Option<&Cgroup>) -> &'static str {
+    match (held, cgroup) {
+        (Held::Namespace, Some(_)) => "pid_namespace + cgroup_v2",
+        (Held::Groups, Some(_)) => "cgroup_v2",
+        (_, None) => held.as_str(),
+    }
+}
+
+fn warnings(
+    held: Held,
+    refusal: Option<(Step, i32)>,
+    reaper: &Reaper,
+    cgroup: Option<&Cgroup>,
+) -> Vec<String> {
     let mut all = Vec::new();
+    if let Some(refused) = cgroup.map(Cgroup::refused_tasks).filter(|&n| n > 0) {
+        all.push(format!(
+            "the run wanted more processes or threads than its pids limit: {refused} were refused"
+        ));
+    }
     if let (Held::Groups, Some((step, errno))) = (held, refusal) {
         let why = io::Error::from_raw_os_error(errno);
         all.push(format!(
-            "no PID namespace (could not {step}: {why}): the tree is held as supervised process groups"
+            "no PID namespace (could not {step}: {why}): the tree is held {}",
+            if cgroup.is_some() { "in a cgroup" } else { "as supervised process groups" }
         ));
     }
-    if held == Held::Groups && !reaper.on {
+    if held == Held::Groups && !reaper.on && cgroup.is_none() {
         all.push(
             "guardexec was started with children that are not its own, so it could not stand in for its keeper: \
              had the run killed the keeper, processes could have been left"

@@ -4,6 +4,9 @@
 //!
 //! In a PID namespace it is the first process, so that its own death is the end of everything in it. Without one
 //! it is a subreaper in a session of its own, and so is the front process, which sweeps when the keeper dies.
+//!
+//! The child may be born in a cgroup of the run's own; the keeper itself never is in it, so that killing and running
+//! out of memory end the run alone.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -16,6 +19,7 @@ use super::tree::{self, Held};
 use super::watch::{Listing, Watch};
 use crate::policy::model::EffectiveLimits;
 use crate::sandbox::Step;
+use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
 use crate::sys::process::{self, Pid, Usage, Waited};
@@ -35,6 +39,8 @@ pub struct Task<'a> {
     pub ground: Option<&'a GroundWork>,
     /// What the child is to do.
     pub plan: Plan<'a>,
+    /// The run's cgroup, if it has one.
+    pub cgroup: Option<&'a Cgroup>,
     /// The limits to watch.
     pub limits: &'a EffectiveLimits,
     /// Whether the kernel holds the run's own tasks to `pids`.
@@ -72,9 +78,10 @@ fn hold(task: &Task<'_>) -> Result<(Held, Listing), (Step, i32)> {
     Ok((Held::Groups, Listing::Descendants))
 }
 
-struct Keeper {
+struct Keeper<'a> {
     control: OwnedFd,
     held: Held,
+    cgroup: Option<&'a Cgroup>,
     mask: SignalSet,
     main: Pid,
     main_ended: bool,
@@ -83,16 +90,17 @@ struct Keeper {
     /// The front process has its account of the main process and wants the rest.
     finishing: bool,
     backstop: Option<Instant>,
-    watch: Watch,
+    watch: Watch<'a>,
     cpu_limit: Option<Duration>,
     account: Account,
 }
 
-impl Keeper {
-    fn start(mut task: Task<'_>) -> Keeper {
+impl<'a> Keeper<'a> {
+    fn start(mut task: Task<'a>) -> Keeper<'a> {
         let mut keep: Vec<RawFd> = task.plan.descriptors();
         keep.push(task.control.as_raw_fd());
         keep.extend(task.ground.and_then(GroundWork::descriptor));
+        keep.extend(task.cgroup.map(Cgroup::descriptors).into_iter().flatten());
         fd::close_all_but(&mut keep);
         let fail = |step: Step, errno: i32| -> ! {
             let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
@@ -106,8 +114,13 @@ impl Keeper {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
-        let main = match spawn::start(&task.plan) {
+        let started = match task.cgroup {
+            Some(cgroup) => spawn::start_in_cgroup(&task.plan, cgroup.descriptor()),
+            None => spawn::start(&task.plan),
+        };
+        let main = match started {
             Ok(pid) => pid,
+            Err(error) if task.cgroup.is_some() => fail(Step::Cgroup, errno_of(&error)),
             Err(error) => {
                 let report = Report::NotStarted(Step::Child as i32, errno_of(&error));
                 let _ = message::send(task.control.as_fd(), &report);
@@ -120,17 +133,24 @@ impl Keeper {
             process::exit_now(0)
         }
         // The child has its own now; a copy here would keep the pipes open.
-        fd::close_all_but(&mut [task.control.as_raw_fd()]);
+        let mut keep = vec![task.control.as_raw_fd()];
+        if let Some(cgroup) = task.cgroup {
+            keep.extend(cgroup.descriptors());
+            // Somebody has to remove the cgroup when the front process is killed: see `alone`.
+            let _ = process::set_parent_death_signal(libc::SIGCONT);
+        }
+        fd::close_all_but(&mut keep);
         Keeper {
             control: task.control,
             held,
+            cgroup: task.cgroup,
             mask,
             main,
             main_ended: false,
             killing: None,
             finishing: false,
             backstop: task.backstop,
-            watch: Watch::new(task.limits, listing, !task.pids_exact),
+            watch: Watch::new(task.limits, listing, !task.pids_exact, task.cgroup),
             cpu_limit: task.limits.cpu_time.get(),
             account: Account::default(),
         }
@@ -169,12 +189,19 @@ impl Keeper {
 
     fn kill(&mut self) {
         self.killing.get_or_insert_with(Instant::now);
+        self.kill_all();
+    }
+
+    fn kill_all(&self) {
+        if let Some(cgroup) = self.cgroup {
+            cgroup.kill();
+        }
         tree::kill_all(self.held);
     }
 
     fn look(&mut self, now: Instant) {
         if self.killing.is_some() {
-            tree::kill_all(self.held);
+            self.kill_all();
         } else if self.watch.due().is_some_and(|due| now >= due) {
             if let Some(limit) = self.watch.sample() {
                 self.report(&Report::Limit(limit as i32));
@@ -218,6 +245,7 @@ impl Keeper {
         if self.killing.is_none() && libc::WIFSIGNALED(status) {
             let over = self.cpu_limit.is_some_and(|limit| usage.cpu() >= limit);
             let limit = match libc::WTERMSIG(status) {
+                libc::SIGKILL if self.cgroup.is_some_and(Cgroup::out_of_memory) => Some(LimitKind::Memory),
                 libc::SIGXCPU => Some(LimitKind::CpuTime),
                 libc::SIGKILL if over => Some(LimitKind::CpuTime),
                 libc::SIGXFSZ => Some(LimitKind::FileSize),
@@ -235,9 +263,14 @@ impl Keeper {
     }
 
     fn done(&mut self) {
-        let lost = self.watch.lost();
-        self.account.usage = process::usage_of_children();
-        self.account.usage.user += lost;
+        let usage = &mut self.account.usage;
+        *usage = process::usage_of_children();
+        match self.cgroup.and_then(Cgroup::cpu) {
+            Some((user, system)) => (usage.user, usage.system) = (user, system),
+            None => usage.user += self.watch.lost(),
+        }
+        let peak = self.cgroup.and_then(Cgroup::peak).unwrap_or(0);
+        usage.max_rss = usage.max_rss.max(peak);
         self.report(&Report::Done(self.account));
     }
 
@@ -245,10 +278,13 @@ impl Keeper {
     fn alone(&mut self) {
         let mut pause = Duration::from_millis(5);
         while !self.reap() {
-            tree::kill_all(self.held);
+            self.kill_all();
             let mut none: [fd::PollFd; 0] = [];
             let _ = fd::ppoll(&mut none, Some(pause), &self.mask);
             pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        if let Some(cgroup) = self.cgroup {
+            cgroup.remove();
         }
     }
 }

@@ -4,6 +4,7 @@
 //! **keeper** is its child: it starts the **child**, reaps everything, watches limits, kills the whole tree. Each of
 //! the two guards ends the tree when the other one dies. Nothing here knows of policies or JSON.
 
+mod cgroups;
 mod child;
 mod front;
 mod keeper;
@@ -22,6 +23,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use cgroups::Cgroups;
+use front::Attempt;
 pub use output::{Captured, LIFTED_CAP};
 pub use stream::{PassThrough, Sinks};
 pub use tree::Held;
@@ -146,6 +149,8 @@ pub enum RunError {
         /// Why it failed.
         errno: i32,
     },
+    /// The policy demands a cgroup, and there can be none.
+    NoCgroup(String),
     /// A layer cannot be prepared.
     Prepare(PrepareError),
     /// A pipe, socket or signal handler could not be had.
@@ -161,6 +166,7 @@ impl fmt::Display for RunError {
             RunError::NoTree { step, errno } => {
                 write!(f, "could not {step}: {}", io::Error::from_raw_os_error(*errno))
             }
+            RunError::NoCgroup(why) => write!(f, "the policy demands a cgroup: {why}"),
             RunError::Prepare(error) => error.fmt(f),
             RunError::System(error) => write!(f, "could not prepare the run: {error}"),
         }
@@ -191,20 +197,42 @@ pub fn run(confinement: Confinement, sinks: &mut Sinks) -> Result<Ended, RunErro
         return Err(RunError::Threads(n));
     }
     let caught = Caught::install(&END_SIGNALS)?;
+    let mut cgroups = Cgroups::new(&confinement);
     let mut refusal = None;
     if confinement.tree != TreeKind::Groups {
         for way in Namespace::ways() {
-            match front::attempt(&confinement, Some(&way), &caught, sinks, refusal)? {
-                front::Attempt::Ended(ended) => return Ok(*ended),
-                front::Attempt::Unable(step, errno) => refusal = Some((step, errno)),
+            match try_way(&confinement, Some(&way), &mut cgroups, &caught, sinks, refusal)? {
+                Attempt::Ended(ended) => return Ok(*ended),
+                Attempt::Unable(step, errno) => refusal = Some((step, errno)),
             }
         }
     }
-    if let (TreeKind::Namespace, Some((step, errno))) = (confinement.tree, refusal) {
+    if let (true, Some((step, errno))) = (confinement.tree.demands_namespace(), refusal) {
         return Err(RunError::NoTree { step, errno });
     }
-    match front::attempt(&confinement, None, &caught, sinks, refusal)? {
-        front::Attempt::Ended(ended) => Ok(*ended),
-        front::Attempt::Unable(step, errno) => Err(RunError::NoTree { step, errno }),
+    match try_way(&confinement, None, &mut cgroups, &caught, sinks, refusal)? {
+        Attempt::Ended(ended) => Ok(*ended),
+        Attempt::Unable(step, errno) => Err(RunError::NoTree { step, errno }),
+    }
+}
+
+/// One way to hold the tree: with a cgroup where there is to be one and, unless the policy demands it, without one
+/// where the child cannot be born in it.
+fn try_way(
+    c: &Confinement,
+    way: Option<&Namespace>,
+    cgroups: &mut Cgroups,
+    caught: &Caught,
+    sinks: &mut Sinks,
+    refusal: Option<(Step, i32)>,
+) -> Result<Attempt, RunError> {
+    let cgroup = cgroups.make(c, way.is_some())?;
+    let had = cgroup.is_some();
+    match front::attempt(c, way, cgroup, caught, sinks, refusal)? {
+        Attempt::Unable(Step::Cgroup, errno) if had && !c.tree.demands_cgroup() => {
+            cgroups.give_up(errno);
+            front::attempt(c, way, None, caught, sinks, refusal)
+        }
+        other => Ok(other),
     }
 }

@@ -1,4 +1,4 @@
-//! Watching the tree's processor time, memory and tasks where no cgroup counts them.
+//! Watching the tree's processor time, and its memory and tasks where no cgroup holds them.
 //!
 //! A sample is one line of `/proc/PID/stat` a process. The next one is due no earlier than the tree could
 //! possibly pass a limit (and no later than a fixed time), so a short run is never sampled at all.
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::LimitKind;
 use super::tree::{self, Stat};
 use crate::policy::model::EffectiveLimits;
+use crate::sandbox::cgroup::Cgroup;
 use crate::sys::process::{self, Pid, Usage};
 
 /// Where the tree's processes are listed.
@@ -27,8 +28,9 @@ const TASKS: Duration = Duration::from_millis(25);
 
 /// The watch over one tree.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Watch<'a> {
     listing: Listing,
+    cgroup: Option<&'a Cgroup>,
     cpu: Option<Duration>,
     memory: Option<u64>,
     tasks: Option<u64>,
@@ -41,15 +43,22 @@ pub struct Watch {
     next: Option<Instant>,
 }
 
-impl Watch {
-    /// A watch for these limits. `count_tasks`: the kernel does not hold the run to its `pids` by itself.
-    pub fn new(limits: &EffectiveLimits, listing: Listing, count_tasks: bool) -> Watch {
+impl<'a> Watch<'a> {
+    /// A watch for these limits. `count_tasks`: the kernel does not hold the run to its `pids` by itself. A `cgroup`
+    /// counts the processor time, and may hold the memory.
+    pub fn new(
+        limits: &EffectiveLimits,
+        listing: Listing,
+        count_tasks: bool,
+        cgroup: Option<&'a Cgroup>,
+    ) -> Watch<'a> {
         let processors = process::allowed_cpus().map_or(1, |cpus| cpus.len().max(1)) as u32;
         let processors = limits.cpus.get().map_or(processors, |n| processors.min(n.clamp(1, 4096) as u32));
         let mut watch = Watch {
             listing,
+            cgroup,
             cpu: limits.cpu_time.get(),
-            memory: limits.memory.get(),
+            memory: limits.memory.get().filter(|_| !cgroup.is_some_and(|group| group.holds.memory)),
             tasks: limits.pids.get().filter(|_| count_tasks),
             processors,
             tick: Duration::from_secs(1) / process::ticks_per_second().min(1_000_000) as u32,
@@ -76,8 +85,12 @@ impl Watch {
     /// Looks at the tree. The limit that it has passed, if any.
     pub fn sample(&mut self) -> Option<LimitKind> {
         let began = Instant::now();
-        let stats: Vec<Stat> = self.pids().into_iter().filter_map(Stat::read).collect();
-        let used = self.account(&stats, process::usage_of_children());
+        let counted = self.cgroup.and_then(Cgroup::cpu).map(|(user, system)| user + system);
+        let mut stats: Vec<Stat> = Vec::new();
+        if counted.is_none() || self.memory.is_some() || self.tasks.is_some() {
+            stats.extend(self.pids().into_iter().filter_map(Stat::read));
+        }
+        let used = counted.unwrap_or_else(|| self.account(&stats, process::usage_of_children()));
         let tasks: u64 = stats.iter().filter(|s| s.alive()).map(|s| s.threads).sum();
         let memory = self.memory.map_or(0, |limit| self.memory_of(&stats, limit));
         self.plan(used, memory, began.elapsed());
@@ -205,10 +218,10 @@ mod tests {
     use super::*;
     use crate::policy::model::{Bound, Limits};
 
-    fn watch() -> Watch {
+    fn watch() -> Watch<'static> {
         let mut limits = Limits::default().effective();
         limits.cpu_time = Bound::At(Duration::from_secs(1));
-        let mut watch = Watch::new(&limits, Listing::Descendants, false);
+        let mut watch = Watch::new(&limits, Listing::Descendants, false, None);
         watch.tick = Duration::from_millis(10);
         watch
     }
@@ -274,7 +287,7 @@ mod tests {
         let mut limits = Limits::default().effective();
         limits.cpu_time = Bound::Lifted;
         limits.memory = Bound::Lifted;
-        assert_eq!(Watch::new(&limits, Listing::WholeProc, false).due(), None);
-        assert!(Watch::new(&limits, Listing::WholeProc, true).due().is_some());
+        assert_eq!(Watch::new(&limits, Listing::WholeProc, false, None).due(), None);
+        assert!(Watch::new(&limits, Listing::WholeProc, true, None).due().is_some());
     }
 }

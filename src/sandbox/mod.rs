@@ -28,6 +28,7 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
 mod error;
@@ -108,10 +109,12 @@ pub enum Step {
     Program,
     /// execve(2).
     Exec,
+    /// Making the child in a cgroup of its own.
+    Cgroup,
 }
 
 impl Step {
-    const ALL: [Step; 20] = [
+    const ALL: [Step; 21] = [
         Step::WorkingDirectory,
         Step::Keeper,
         Step::IdMap,
@@ -132,6 +135,7 @@ impl Step {
         Step::Readback,
         Step::Program,
         Step::Exec,
+        Step::Cgroup,
     ];
 
     /// The step with this number, as it travels between processes.
@@ -162,6 +166,7 @@ impl Step {
             Step::Readback => "see that the confinement is on",
             Step::Program => "find the script unchanged",
             Step::Exec => "execute the program",
+            Step::Cgroup => "make the child in a cgroup of its own",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! what is really private and writable, and stands at four times the tree's limit: it is the backstop of one
 //! process, while the watch over the tree, which can name the cause, acts first.
 
+use super::cgroup::Controllers;
 use crate::policy::model::{Bound, EffectiveLimits};
 use crate::sys::process;
 
@@ -84,6 +85,23 @@ impl LimitsHow {
     }
 }
 
+impl LimitsHow {
+    /// What a cgroup changes: the kernel holds the tree to these, and its clock counts every process.
+    #[must_use]
+    pub fn in_cgroup(mut self, holds: Controllers) -> LimitsHow {
+        let on = |how: &mut How, held: bool| {
+            if held && *how == How::Approximate {
+                *how = How::Exact;
+            }
+        };
+        on(&mut self.cpu_time, true);
+        on(&mut self.memory, holds.memory);
+        on(&mut self.pids, holds.pids);
+        on(&mut self.cpus, holds.cpu);
+        self
+    }
+}
+
 /// Who counts the tasks of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PidsBy {
@@ -95,6 +113,8 @@ pub enum PidsBy {
     User,
     /// The watch over the tree alone: `RLIMIT_NPROC` does not hold root.
     Watch,
+    /// The kernel, by `pids.max` of the run's cgroup.
+    Cgroup,
 }
 
 /// The resource limits of the child. None is ever above the hard limit that guardexec itself was given.
@@ -124,7 +144,7 @@ pub fn table(limits: &EffectiveLimits, pids: PidsBy) -> Vec<Rlimit> {
             PidsBy::OwnUser => Some(number),
             // All tasks of the machine are surely at least those of this user.
             PidsBy::User => all_tasks().map(|all| all.saturating_add(number)),
-            PidsBy::Watch => None,
+            PidsBy::Watch | PidsBy::Cgroup => None,
         };
         wanted.extend(tasks.map(|n| (libc::RLIMIT_NPROC, n, n)));
     }

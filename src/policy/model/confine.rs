@@ -73,13 +73,30 @@ impl Layer {
 /// `[sandbox] processes`: how the process tree is held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TreeKind {
-    /// A PID namespace where one can be had, else supervised process groups.
+    /// A PID namespace where one can be had, and a cgroup where it makes a limit exact; without a namespace a
+    /// cgroup; with neither supervised process groups.
     #[default]
     Auto,
     /// A PID namespace, or nothing runs.
     Namespace,
+    /// A cgroup of version 2, beside a PID namespace where one can be had, or nothing runs.
+    Cgroup,
+    /// A PID namespace and a cgroup, or nothing runs.
+    Both,
     /// Supervised process groups: the run sees the host's processes.
     Groups,
+}
+
+impl TreeKind {
+    /// Nothing runs without a PID namespace.
+    pub fn demands_namespace(self) -> bool {
+        matches!(self, TreeKind::Namespace | TreeKind::Both)
+    }
+
+    /// Nothing runs without a cgroup.
+    pub fn demands_cgroup(self) -> bool {
+        matches!(self, TreeKind::Cgroup | TreeKind::Both)
+    }
 }
 
 /// `[sandbox]`.

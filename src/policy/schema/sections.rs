@@ -156,7 +156,13 @@ pub(super) fn sandbox(t: &Table<'_>) -> Result<SandboxPolicy, PolicyError> {
     t.only(&["profile", "require", "user", "backend", "processes"])?;
     t.opt("backend", |i| i.word(&[("native", ())]))?;
     let profiles = [("strict", Profile::Strict), ("workspace", Profile::Workspace), ("host", Profile::Host)];
-    let kinds = [("auto", TreeKind::Auto), ("namespace", TreeKind::Namespace), ("groups", TreeKind::Groups)];
+    let kinds = [
+        ("auto", TreeKind::Auto),
+        ("namespace", TreeKind::Namespace),
+        ("cgroup", TreeKind::Cgroup),
+        ("both", TreeKind::Both),
+        ("groups", TreeKind::Groups),
+    ];
     Ok(SandboxPolicy {
         profile: t.opt("profile", |i| i.word(&profiles))?,
         require: t.opt("require", require)?,

@@ -15,10 +15,12 @@ use super::{Ended, How, PassThrough, RunError, Sinks, run, tree};
 use crate::decision::Wanted;
 use crate::policy::model::{Bound, EffectiveLimits, Layer, Limits, NetworkMode, Profile, TreeKind};
 use crate::program::ProgramKind;
+use crate::sandbox::cgroup::Place;
 use crate::sandbox::{Confinement, Input};
 use crate::sys::process::{self, Pid, Waited};
 use crate::sys::{errno_of, fd};
 
+mod cgroup;
 mod ending;
 mod limits;
 mod start;
@@ -76,7 +78,11 @@ struct Setting {
 fn settings() -> Vec<Setting> {
     let users = if process::ids().0 == 0 { vec![None, Some(NOBODY)] } else { vec![None] };
     let with = |tree| users.iter().map(move |&user| Setting { user, tree });
-    with(TreeKind::Namespace).chain(with(TreeKind::Groups)).collect()
+    let mut all: Vec<Setting> = with(TreeKind::Namespace).chain(with(TreeKind::Groups)).collect();
+    if Place::find().is_ok() {
+        all.push(Setting { user: None, tree: TreeKind::Both });
+    }
+    all
 }
 
 fn become_user(user: Option<u32>) {

@@ -10,7 +10,11 @@ fn a_plain_command_runs_and_is_accounted_for() {
         assert_eq!((&r["how"], &r["value"]), (&json!("exited"), &json!(3)), "{s:?} {r}");
         assert_eq!((&r["stdout"], &r["stderr"]), (&json!("out\n"), &json!("err\n")), "{s:?} {r}");
         assert_eq!((&r["survivors"], &r["processes"]), (&json!(0), &json!(1)), "{s:?} {r}");
-        let tree = if s.tree == TreeKind::Namespace { "pid_namespace" } else { "process_groups" };
+        let tree = match s.tree {
+            TreeKind::Namespace => "pid_namespace",
+            TreeKind::Both => "pid_namespace + cgroup_v2",
+            _ => "process_groups",
+        };
         assert_eq!((&r["tree"], &r["unreaped"]), (&json!(tree), &json!(false)), "{s:?} {r}");
     }
 }
