@@ -10,6 +10,7 @@ use nix::sys::stat::Mode;
 use super::{Denial, Facts, Judged, Match, Stage};
 use crate::decision::shown::repr;
 use crate::program::canonical_path;
+use crate::sys::canonical;
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +71,8 @@ pub(super) fn permit(opened: &Opened, matches: &[Match<'_>], facts: &Facts) -> J
 
 fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
     let default: Vec<PathBuf> = facts.start_dir.iter().cloned().collect();
-    let real = |root: &PathBuf| std::fs::canonicalize(root).ok();
+    // The working directory is canonical: what is spelled the same is too.
+    let real = |root: &PathBuf| if root == cwd { Some(root.clone()) } else { canonical(root).ok() };
     let mut roots = written.unwrap_or(&default).iter().filter_map(real);
     if is_bare(cwd, facts) {
         // Everything lies below these: a run starts in them only where the policy writes exactly that.
@@ -83,7 +85,7 @@ fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
 fn is_bare(cwd: &Path, facts: &Facts) -> bool {
     cwd == Path::new("/")
         || cwd == facts.home
-        || std::fs::canonicalize(&facts.home).is_ok_and(|home| home == cwd)
+        || canonical(&facts.home).is_ok_and(|home| home == cwd)
 }
 
 fn refusal(cwd: &Path, roots: &[PathBuf], facts: &Facts) -> Denial {

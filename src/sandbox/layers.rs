@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use super::identity::{self, Identity, Need};
 use super::mount::keep::{self, Kept};
-use super::mount::{self};
+use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
 use super::readback::Readback;
@@ -26,6 +26,7 @@ use crate::decision::Wanted;
 use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile, ProgramName};
 use crate::program::ProgramKind;
 use crate::request::quote;
+use crate::sys::canonical;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -126,6 +127,8 @@ struct Builder<'a> {
     why: Vec<(Layer, String)>,
     /// The policy grants reading `/` itself.
     granted_root: bool,
+    /// Where a private tmp can be, once that was looked up.
+    places: TmpPlaces,
 }
 
 impl<'a> Builder<'a> {
@@ -150,7 +153,7 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false };
+        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: TmpPlaces::default() };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -302,6 +305,7 @@ impl<'a> Builder<'a> {
             cwd: &self.job.cwd,
             tmp_size: size,
             kept: Some(&kept),
+            places: &self.places,
             map: &self.wanted.filesystem.map,
             own_proc: true,
         };
@@ -321,7 +325,9 @@ impl<'a> Builder<'a> {
     /// Where the private tmp is, and the environment that says so.
     fn tmp(&mut self) -> Result<PathBuf, PrepareError> {
         let dir = if self.ground.namespaces {
-            mount::tmp_place(&self.job.cwd, &self.wanted.filesystem)
+            self.places = TmpPlaces::find();
+            self.places
+                .first(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
             let tmp = TmpDir::new(self.layers.identity.numbers())?;
@@ -415,9 +421,9 @@ impl<'a> Builder<'a> {
     /// The files of `exec`; names that the search path does not have cannot be started anyway.
     fn executables(&self) -> Option<Vec<PathBuf>> {
         let find = |name: &ProgramName| match name {
-            ProgramName::Absolute(path) => path.canonicalize().ok(),
+            ProgramName::Absolute(path) => canonical(path).ok(),
             ProgramName::Bare(name) => {
-                self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?.canonicalize().ok()
+                canonical(&self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?).ok()
             }
         };
         self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use super::raw::secret::random_u64;
+use crate::sys::canonical;
 
 /// A directory of the run's own, removed with everything in it when this is dropped.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl TmpDir {
         let name = random_u64().map_err(io::Error::from_raw_os_error)?;
         let mut last = io::Error::from_raw_os_error(libc::ENOENT);
         for base in bases() {
-            let made = base.canonicalize().and_then(|base| {
+            let made = canonical(&base).and_then(|base| {
                 let dir = base.join(format!("guardexec-{name:016x}"));
                 fs::DirBuilder::new().mode(0o700).create(&dir).map(|()| TmpDir(dir))
             });

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::reader::{Item, Table};
 use super::{ReadRule, Span, args, sections};
-use crate::policy::error::{PolicyError, is_unprintable, printable};
+use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
 use crate::policy::model::{ArgRules, Example, ExampleCommand, Network, Own, ProgramName, Rule, Verdict};
 
 const KEYS: &[&str] = &[
@@ -172,7 +172,7 @@ fn programs(item: &Item<'_>, decision: Verdict) -> Result<Vec<ProgramName>, Poli
 /// A bare name or an absolute path. `decision` is what a rule for it would decide; `None` for `exec` lists.
 pub(super) fn program(item: &Item<'_>, decision: Option<Verdict>) -> Result<ProgramName, PolicyError> {
     let text = item.string()?;
-    let shown = printable(text);
+    let shown = Shown(text);
     if text == "*" {
         return Err(every_program(item, decision));
     }

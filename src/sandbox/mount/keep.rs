@@ -97,7 +97,7 @@ impl Kept {
         match path.symlink_metadata() {
             // A link cannot be a mount point; what it leads to is kept where it is writable at all.
             Ok(found) if found.is_symlink() => {
-                if let Ok(to) = path.canonicalize() {
+                if let Ok(to) = crate::sys::canonical(path) {
                     self.read_only.push(to);
                 }
             }
