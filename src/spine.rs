@@ -225,7 +225,8 @@ fn carry_out(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut Re
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    let audits = policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| sys::canonical(&a.file).ok());
+    let audits =
+        policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| sys::canonical(&a.file).ok());
     let with_lock = audits.flat_map(|file| {
         let mut lock = file.clone().into_os_string();
         lock.push(".lock");

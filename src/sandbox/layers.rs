@@ -153,7 +153,15 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: TmpPlaces::default() };
+        let mut builder = Builder {
+            job,
+            wanted,
+            ground,
+            layers,
+            why: Vec::new(),
+            granted_root: false,
+            places: TmpPlaces::default(),
+        };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }

@@ -30,7 +30,8 @@ fn line_of(text: &[u8], uid: u32) -> Option<Account> {
     text.split(|&b| b == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&b| b == b':').collect();
         let [name, _, number, _, _, home, _] = fields[..] else { return None };
-        let plain = name.first().is_some_and(|b| !b"+-#".contains(b)) && number.iter().all(u8::is_ascii_digit);
+        let plain =
+            name.first().is_some_and(|b| !b"+-#".contains(b)) && number.iter().all(u8::is_ascii_digit);
         let number: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
         (plain && number == uid).then(|| Account { name, home: PathBuf::from(OsStr::from_bytes(home)) })
@@ -43,7 +44,8 @@ mod tests {
 
     #[test]
     fn the_first_plain_line_counts() {
-        let text = b"+::0:0::/nis:\n#x:x:0:0::/c:/sh\nroot:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/toor:/bin/sh\n\
+        let text =
+            b"+::0:0::/nis:\n#x:x:0:0::/c:/sh\nroot:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/toor:/bin/sh\n\
                      short:x:7:7\nu:x:7:7:a,b:/h\xff:/bin/sh\n\nv:x:+8:8::/v:";
         let root = line_of(text, 0).unwrap();
         assert_eq!((root.name.as_str(), root.home), ("root", PathBuf::from("/root")));

@@ -9,8 +9,8 @@ pub mod path;
 pub mod process;
 pub mod signal;
 
-pub use path::canonical;
 pub use environ::{hide_initial_environment, take_environment};
+pub use path::canonical;
 
 use std::io;
 

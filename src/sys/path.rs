@@ -29,7 +29,17 @@ mod tests {
 
     #[test]
     fn it_agrees_with_the_standard_library() {
-        for path in ["/", ".", "/proc/self/exe", "/usr/../usr/bin/.", "/bin", "/tmp/", "", "/none/such", "/etc/passwd/x"] {
+        for path in [
+            "/",
+            ".",
+            "/proc/self/exe",
+            "/usr/../usr/bin/.",
+            "/bin",
+            "/tmp/",
+            "",
+            "/none/such",
+            "/etc/passwd/x",
+        ] {
             let (ours, theirs) = (canonical(Path::new(path)), std::fs::canonicalize(path));
             assert_eq!(ours.as_ref().ok(), theirs.as_ref().ok(), "{path}");
             let errno = |error: io::Error| error.raw_os_error();

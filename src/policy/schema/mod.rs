@@ -202,8 +202,7 @@ pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
     let top = Table::root(doc, tree.get_ref());
     top.only(TOP)?;
     sections::version(&top)?;
-    let mut rules = rule::short(&top)?;
-    rules.extend(rule::long(&top)?);
+    let rules = rule::all(&top)?;
     Ok(File {
         extends: sections::extends(&top)?,
         rules,
