@@ -21,7 +21,7 @@ use crate::report::trail::{self, Trail};
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
 use crate::run::{self, RunError, Sinks};
-use crate::sandbox::Confinement;
+use crate::sandbox::{Confinement, PrepareError};
 use crate::sys;
 
 /// One call: a request and the policies that the caller names.
@@ -97,7 +97,7 @@ fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(),
         return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, &policies, call.pass_through, doc);
+    carry_out(grant, &policies, &around.facts, call.pass_through, doc);
     if let Err(error) = trail.ended(doc) {
         trail::unrecorded(doc, &error);
     }
@@ -203,23 +203,31 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
     let limits = grant.limits.clone();
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let confined = Confinement::prepare(grant, guarded(policies)).map_err(RunError::from);
-    let ended = match (confined, sinks) {
+    let ended = match (confine(grant, policies, facts), sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
-        (Err(error), _) => Err(error),
+        (Err(error), _) => Err(error.into()),
         (_, Err(error)) => Err(error.into()),
     };
     match ended {
         Ok(ended) => doc.ran(&ended, &limits),
-        Err(RunError::Prepare(error)) => {
-            doc.stage = Some(Stage::Sandbox.as_str());
-            doc.failed(error.kind(), &error.to_string(), error.hint());
-        }
+        Err(RunError::Prepare(error)) => unconfined(doc, &error),
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+}
+
+/// The grant as what the kernel is to enforce.
+fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confinement, PrepareError> {
+    let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
+    Ok(Confinement::prepare(grant, guarded(policies))?.with_caller_tmp(tmp))
+}
+
+/// A grant that cannot be confined as the policy asks: nothing runs.
+fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
+    doc.stage = Some(Stage::Sandbox.as_str());
+    doc.failed(error.kind(), &error.to_string(), error.hint());
 }
 
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.

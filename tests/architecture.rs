@@ -77,10 +77,10 @@ fn imports_go_one_way() {
         for (number, line) in code(&text).lines().enumerate() {
             for part in line.split("crate::").skip(1) {
                 let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if let Some(other) = ROOMS.iter().position(|r| *r == name) {
-                    if other > own {
-                        wrong.push(format!("{file}:{}: {} imports {name}", number + 1, ROOMS[own]));
-                    }
+                if let Some(other) = ROOMS.iter().position(|r| *r == name)
+                    && other > own
+                {
+                    wrong.push(format!("{file}:{}: {} imports {name}", number + 1, ROOMS[own]));
                 }
             }
         }

@@ -10,5 +10,6 @@ mod identity;
 mod layers;
 mod network;
 mod ordinary;
+mod selftest;
 mod syscalls;
 mod workspace;

@@ -136,7 +136,9 @@ as_both! {
         let policy = "allow = [\"sleep\"]\n";
         let call = bench.host(policy).opt(["--timeout", "60ms"]);
         let run = |n: usize| {
-            let call = ready(Call { args: call.args.clone(), env: call.env.clone(), cwd: call.cwd.clone(), audit: None, stdin: None, ..*&bench.call() }, ["sleep", ["0.050", "0.055", "0.058", "0.062"][n % 4]]);
+            let mut again = bench.call();
+            again.args.clone_from(&call.args);
+            let call = ready(again, ["sleep", ["0.050", "0.055", "0.058", "0.062"][n % 4]]);
             call.raw()
         };
         let answers: Vec<_> = std::thread::scope(|scope| {
@@ -277,7 +279,7 @@ as_both! {
 
 as_both! {
     fn t2_67_other_processes_of_the_same_user_do_not_count(bench) {
-        let mark = format!("9532.{}", std::process::id());
+        let mark = format!("9532.{}{:?}", std::process::id(), bench.who);
         let script = format!("$0='idle {mark}'; for (1..200) {{ my $p=fork; defined $p or last; if (!$p) {{ sleep 60; exit }} }} $|=1; print \"up\\n\"; sleep 60");
         let mut command = std::process::Command::new("setpriv");
         if bench.who == crate::harness::As::User && nix::unistd::geteuid().is_root() {

@@ -6,10 +6,16 @@
 mod harness;
 
 mod arguments;
+mod audit;
+mod cli;
 mod compatibility;
 mod demo;
+mod environment;
 mod escape;
+mod explain;
 mod limits;
 mod output;
+mod passing;
+mod policies;
 mod runner;
 mod tree;

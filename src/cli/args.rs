@@ -138,6 +138,8 @@ pub enum Verbs {
     },
     /// Say what this kernel and this user can enforce
     Doctor(DoctorArgs),
+    /// Attack this host from inside a run, and see what gets through
+    Selftest(SelftestArgs),
     /// Print a JSON Schema
     Schema(SchemaArgs),
     /// Print completions for a shell
@@ -227,6 +229,23 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
+/// `selftest`.
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// Understood by every verb.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Print an array of attacks
+    #[arg(long)]
+    pub json: bool,
+    /// Made by the verb itself: the attacks on this directory and process, in this process.
+    #[arg(long, hide = true, num_args = 2, value_names = ["DIR", "PID"])]
+    pub attempt: Vec<OsString>,
+    /// Made by the verb itself: a run of the attacks, with its tree held in this way.
+    #[arg(long, hide = true, num_args = 3, value_names = ["DIR", "PID", "WAY"], conflicts_with = "attempt")]
+    pub leg: Vec<OsString>,
+}
+
 /// `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
@@ -262,7 +281,7 @@ pub struct CompletionsArgs {
     pub policy: PolicyArgs,
 }
 
-const VERBS: [&str; 6] = ["check", "explain", "audit", "doctor", "schema", "completions"];
+const VERBS: [&str; 7] = ["check", "explain", "audit", "doctor", "selftest", "schema", "completions"];
 
 /// Where the verb stands, if one is named: the first word that is neither an option every verb understands nor
 /// such an option's value. Whatever follows `--` is a program, also where it looks like a verb.

@@ -49,6 +49,9 @@ impl Copies {
             }
             let copy =
                 fd::duplicate(number).map_err(|e| format!("cannot write --result-fd {number}: {e}"))?;
+            if !fd::is_writable(copy.as_fd()).unwrap_or(false) {
+                return Err(format!("cannot write --result-fd {number}: it is not open for writing"));
+            }
             files.push(File::from(copy));
         }
         Ok(Copies { files })

@@ -39,6 +39,7 @@ fn dispatch(cli: Cli, around: &Surroundings) -> u8 {
         Cli::Explain(args) => verbs::explain_request(*args, agent, around),
         Cli::AuditVerify(args) => verbs::audit_verify(&args),
         Cli::Doctor(args) => verbs::doctor(&args),
+        Cli::Selftest(args) => super::selftest::selftest(&args, around),
         Cli::Schema(args) => verbs::print_schema(&args),
         Cli::Completions(args) => {
             let mut text = Vec::new();

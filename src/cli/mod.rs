@@ -12,6 +12,7 @@ pub mod args;
 mod deliver;
 mod entry;
 pub mod meant;
+mod selftest;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -19,7 +20,8 @@ mod verbs;
 pub use entry::main;
 
 use args::{
-    AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, Verbs, VerifyArgs,
+    AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, SelftestArgs, Verbs,
+    VerifyArgs,
 };
 
 /// What was typed.
@@ -35,6 +37,8 @@ pub enum Cli {
     AuditVerify(VerifyArgs),
     /// What this host can enforce.
     Doctor(DoctorArgs),
+    /// The attacks against this host.
+    Selftest(SelftestArgs),
     /// A JSON Schema.
     Schema(SchemaArgs),
     /// Completions for a shell.
@@ -100,6 +104,7 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
         Verbs::Explain(args) => Cli::Explain(args),
         Verbs::Audit { verb: AuditVerb::Verify(args) } => Cli::AuditVerify(args),
         Verbs::Doctor(args) => Cli::Doctor(args),
+        Verbs::Selftest(args) => Cli::Selftest(args),
         Verbs::Schema(args) => Cli::Schema(args),
         Verbs::Completions(args) => Cli::Completions(args),
     })

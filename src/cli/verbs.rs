@@ -37,9 +37,14 @@ pub fn check(args: &CheckArgs, around: &Surroundings) -> u8 {
             }
         }
     }
+    let status = match (unusable, findings.len()) {
+        (true, _) => UNUSABLE,
+        (false, 0) => 0,
+        (false, _) => 1,
+    };
     if args.json {
         print_json(&findings.into());
-        return if unusable { UNUSABLE } else { 0 };
+        return status;
     }
     let warnings: Vec<_> = findings.iter().filter(|f| f["code"] != "error").collect();
     for found in &warnings {
@@ -56,14 +61,10 @@ pub fn check(args: &CheckArgs, around: &Surroundings) -> u8 {
         )
         .as_bytes());
     }
-    match (unusable, warnings.len()) {
-        (true, _) => UNUSABLE,
-        (false, 0) => {
-            put(b"no findings\n");
-            0
-        }
-        (false, _) => 1,
+    if status == 0 {
+        put(b"no findings\n");
     }
+    status
 }
 
 /// Each file alone; without files, the stack that a run would use.

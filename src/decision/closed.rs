@@ -173,10 +173,10 @@ impl<'a> Reader<'a> {
         if let Some(flag) = self.lookup(word) {
             return self.separate(flag);
         }
-        if let Some((name, value)) = spelling::split_value(word) {
-            if let Some(flag) = self.lookup(name).filter(|_| spelling::letter(name).is_none()) {
-                return self.attached(flag, value);
-            }
+        if let Some((name, value)) = spelling::split_value(word)
+            && let Some(flag) = self.lookup(name).filter(|_| spelling::letter(name).is_none())
+        {
+            return self.attached(flag, value);
         }
         if self.clusters && spelling::is_dashed(word) && word[1] != b'-' {
             return self.cluster(word);

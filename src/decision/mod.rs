@@ -25,8 +25,9 @@ mod spelling;
 mod tests;
 mod values;
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use crate::policy::model::{
@@ -238,7 +239,7 @@ pub struct Grant {
 }
 
 /// What judging may know of the caller and the machine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Facts {
     /// The caller's environment, malformed and duplicate entries already dropped.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
@@ -250,6 +251,14 @@ pub struct Facts {
     pub home: PathBuf,
     /// `--timeout` is in the request; this is `$GUARDEXEC_AGENT` where set and not empty.
     pub agent: Option<String>,
+}
+
+impl Facts {
+    /// A variable of the caller's, where it is set and not empty.
+    pub fn variable(&self, name: &[u8]) -> Option<OsString> {
+        let (_, value) = self.env.iter().find(|(n, value)| n == name && !value.is_empty())?;
+        Some(OsString::from_vec(value.clone()))
+    }
 }
 
 /// The longest single argument or environment string that `execve` takes, its NUL included

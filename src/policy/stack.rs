@@ -4,6 +4,7 @@
 //! always among the files, so that whoever calls can only add to it.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{ErrorKind, PolicyError, printable};
@@ -70,10 +71,19 @@ impl Stack {
         } else {
             vec![default(search, context)?]
         };
-        let floor = if_there(&search.system.join("floor.toml"), context)?;
+        let floor = if_there(&search.system.join("floor.toml"), &for_floor(context))?;
         policies.extend(floor.filter(|f| policies.iter().all(|p| p.path != f.path)));
         Ok(Stack { policies })
     }
+}
+
+/// Who may own the floor. In a user namespace that leaves root unmapped, as a run of another guardexec has, root's files
+/// show the overflow user, and so does `/` (user_namespaces(7)). There a floor of that owner counts: its directory could
+/// only be written by who owns `/`, and a floor can only add to what is asked. No other policy of that owner does, since
+/// it might as well be any unmapped user's.
+fn for_floor(context: &LoadContext) -> LoadContext {
+    let root = std::fs::metadata("/").map_or(0, |meta| meta.uid());
+    LoadContext { uid: if root == 0 { context.uid } else { root }, ..context.clone() }
 }
 
 /// A relative path in the environment would mean another file wherever the caller stands.

@@ -113,7 +113,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 fn show(value: u64, units: &[(&str, u64)]) -> String {
-    let exact = |(_, factor): &&(&str, u64)| value >= *factor && value % *factor == 0;
+    let exact = |(_, factor): &&(&str, u64)| value >= *factor && value.is_multiple_of(*factor);
     let (name, factor) = units.iter().rev().find(exact).unwrap_or(&units[0]);
     format!("{}{name}", value / factor)
 }

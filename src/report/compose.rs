@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::decision::{Denial, Grant, RuleRef};
-use crate::policy::model::{Bound, EffectiveLimits, Policy, Profile, Verdict};
+use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
@@ -14,7 +14,9 @@ use crate::run::{Captured, Ended, How, LimitKind};
 use crate::sandbox::{Enforced, Step};
 
 use super::json;
-use super::result::{ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, words};
+use super::result::{
+    ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, ViolationDoc, words,
+};
 use super::status::Status;
 use super::text;
 
@@ -136,6 +138,7 @@ impl ResultDoc {
             }
             (status, _) => status.exit_status(self.exit_code, signal),
         };
+        self.violations.extend(violation(ended, self.program.as_ref()));
         match ended.how {
             How::NotStarted { step, errno } => self.not_started(step, errno),
             _ => self.ran_text(ended, limits),
@@ -233,6 +236,31 @@ impl ResultDoc {
             self.reason =
                 Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());
         }
+    }
+}
+
+/// What the kernel said that the confinement refused. Most refusals are told to the program alone; these two end or prevent
+/// it. Nothing is guessed from its output or its status.
+fn violation(ended: &Ended, program: Option<&ProgramDoc>) -> Option<ViolationDoc> {
+    let on = |layer| ended.enforced.has(layer);
+    match ended.how {
+        // The filter kills for one thing only.
+        How::Signaled(libc::SIGSYS, _) if on(Layer::Syscalls) => Some(ViolationDoc {
+            layer: Layer::Syscalls.as_str(),
+            operation: "system call of another architecture".into(),
+            target: None,
+            hint: Some("run a program that is built for this machine (64 bit)".into()),
+        }),
+        // Judging saw that it may be executed: so what refused is who executes it now, or from where.
+        How::NotStarted { step: Step::Exec, errno: libc::EACCES | libc::EPERM } if on(Layer::Execution) => {
+            Some(ViolationDoc {
+                layer: Layer::Execution.as_str(),
+                operation: "execve".into(),
+                target: program.map(|p| p.path.clone()),
+                hint: Some("the run's user must be able to reach and execute it; see [sandbox] user".into()),
+            })
+        }
+        _ => None,
     }
 }
 

@@ -93,6 +93,17 @@ fn pids_exact(by: PidsBy) -> bool {
     matches!(by, PidsBy::OwnNamespace | PidsBy::OwnUser | PidsBy::Cgroup)
 }
 
+fn ground(namespace: Option<&Namespace>) -> Ground {
+    let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
+    Ground { namespaces: namespace.is_some(), user_namespace }
+}
+
+/// How well each limit will be held.
+fn limits_how(c: &Confinement, pids: PidsBy, cgroup: Option<&Cgroup>) -> LimitsHow {
+    let how = LimitsHow::of(&c.limits, pids_exact(pids));
+    cgroup.map_or(how, |group| how.in_cgroup(group.holds))
+}
+
 /// The namespaces to be made: those that hold the tree, and under confinement those that keep the run to itself.
 fn flags(c: &Confinement, namespace: Option<&Namespace>) -> i32 {
     let Some(namespace) = namespace else { return 0 };
@@ -161,15 +172,13 @@ pub fn attempt(
     refusal: Option<(Step, i32)>,
 ) -> Result<Attempt, RunError> {
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
-    let user_namespace = namespace.is_some_and(Namespace::has_user_namespace);
-    let mut layers = layers::prepare(c, Ground { namespaces: namespace.is_some(), user_namespace })?;
+    let mut layers = layers::prepare(c, ground(namespace))?;
     let cgroup = cgroup.as_ref();
     layers.enforced.set(Layer::Processes, name_of(held, cgroup));
     let Ends { child, streams, feeder } = ends(c, sinks, layers.identity)?;
     let (control, far) = fd::message_pair()?;
     let pids = pids_by(namespace, layers.identity, cgroup);
-    let limits_how = LimitsHow::of(&c.limits, pids_exact(pids));
-    let limits_how = cgroup.map_or(limits_how, |group| limits_how.in_cgroup(group.holds));
+    let limits_how = limits_how(c, pids, cgroup);
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
     let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
     let reaper = Reaper::new(held);
@@ -188,8 +197,7 @@ pub fn attempt(
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((Step::WorkingDirectory, errno)) => {
-            let how = How::NotStarted { step: Step::WorkingDirectory, errno };
-            let verdict = Verdict { how: Some(how), ..Verdict::default() };
+            let verdict = Verdict::not_started(Step::WorkingDirectory, errno);
             return Ok(Attempt::Ended(Box::new(settle(verdict, streams, layers.enforced, limits_how))));
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
@@ -208,9 +216,7 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup));
-    ended.warnings.append(&mut layers.warnings);
-    ended.warnings.extend(layers.planted.set_aside());
+    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup).into_iter().chain(layers.afterwards()));
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -230,18 +236,21 @@ fn conclude(
     }
     let mut gone = reap(pid, supervisor.pidfd());
     if supervisor.verdict.lost {
-        if let Some(group) = cgroup {
-            group.kill();
-            // A child that ran out of memory before its exec shared that memory with the keeper.
-            let starved = group.out_of_memory().then_some(LimitKind::Memory);
-            supervisor.verdict.limit = supervisor.verdict.limit.or(starved);
-        }
-        if held == Held::Groups {
-            gone &= reaper.sweep();
-        }
+        gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
     }
     supervisor.drain();
     gone
+}
+
+/// Ends what a keeper left that was killed itself. Whether all of it is gone.
+fn hunt(verdict: &mut Verdict, held: Held, cgroup: Option<&Cgroup>, reaper: &Reaper) -> bool {
+    if let Some(group) = cgroup {
+        group.kill();
+        // A child that ran out of memory before its exec shared that memory with the keeper.
+        let starved = group.out_of_memory().then_some(LimitKind::Memory);
+        verdict.limit = verdict.limit.or(starved);
+    }
+    held != Held::Groups || reaper.sweep()
 }
 
 type Launched = Result<(Pid, Option<OwnedFd>), (Step, i32)>;

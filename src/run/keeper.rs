@@ -210,11 +210,11 @@ impl<'a> Keeper<'a> {
     fn look(&mut self, now: Instant) {
         if self.killing.is_some() {
             self.kill_all();
-        } else if self.watch.due().is_some_and(|due| now >= due) {
-            if let Some(limit) = self.watch.sample() {
-                self.report(&Report::Limit(limit as i32));
-                self.kill();
-            }
+        } else if self.watch.due().is_some_and(|due| now >= due)
+            && let Some(limit) = self.watch.sample()
+        {
+            self.report(&Report::Limit(limit as i32));
+            self.kill();
         }
     }
 

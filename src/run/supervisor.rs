@@ -80,6 +80,13 @@ pub struct Verdict {
     pub warnings: Vec<String>,
 }
 
+impl Verdict {
+    /// Nothing ran: this step failed.
+    pub fn not_started(step: Step, errno: i32) -> Verdict {
+        Verdict { how: Some(How::NotStarted { step, errno }), ..Verdict::default() }
+    }
+}
+
 /// The loop and what it moves.
 pub struct Supervisor<'s> {
     /// What was learned so far.
@@ -333,10 +340,10 @@ impl<'s> Supervisor<'s> {
             }
             _ => {}
         }
-        if self.phase == Phase::Over {
-            if let (None, Some(signal)) = (self.verdict.how, self.cancelled) {
-                self.verdict.how = Some(How::Cancelled(signal));
-            }
+        if self.phase == Phase::Over
+            && let (None, Some(signal)) = (self.verdict.how, self.cancelled)
+        {
+            self.verdict.how = Some(How::Cancelled(signal));
         }
     }
 

@@ -96,12 +96,11 @@ impl Place {
         if below.controllers.any() {
             return Ok(below);
         }
-        if let Some(parent) = own_dir.parent().filter(|p| own != "/" && may_be_beside(&own_dir, p, root)) {
-            if let Ok(beside) = Place::open(parent.to_path_buf()) {
-                if beside.controllers.any() {
-                    return Ok(beside);
-                }
-            }
+        if let Some(parent) = own_dir.parent().filter(|p| own != "/" && may_be_beside(&own_dir, p, root))
+            && let Ok(beside) = Place::open(parent.to_path_buf())
+            && beside.controllers.any()
+        {
+            return Ok(beside);
         }
         Ok(below)
     }
@@ -131,11 +130,11 @@ impl Place {
             let name = entry.file_name();
             let pid = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
             // Most often it is alive; where it is not, the lock tells, in whatever PID namespace it was.
-            if pid.is_some_and(|pid: i32| !Path::new("/proc").join(pid.to_string()).exists()) {
-                if let Ok(left) = Cgroup::lock(&self.dir, &name) {
-                    let _ = write(&left, "cgroup.kill", "1");
-                    remove(&self.dir, &name, &left);
-                }
+            if pid.is_some_and(|pid: i32| !Path::new("/proc").join(pid.to_string()).exists())
+                && let Ok(left) = Cgroup::lock(&self.dir, &name)
+            {
+                let _ = write(&left, "cgroup.kill", "1");
+                remove(&self.dir, &name, &left);
             }
         }
     }

@@ -18,15 +18,15 @@ use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
 use super::readback::Readback;
-use super::seccomp::{self, Execution, Network};
 use super::tmp::{self, TmpDir};
 use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
-use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile, ProgramName};
+use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile};
 use crate::program::ProgramKind;
 use crate::request::quote;
-use crate::sys::canonical;
+
+mod filter;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -61,6 +61,15 @@ pub struct Layers {
     pub warnings: Vec<String>,
     /// A private tmp without mounts; removed with this.
     tmp: Option<TmpDir>,
+}
+
+impl Layers {
+    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside.
+    pub fn afterwards(&mut self) -> Vec<String> {
+        let mut all = std::mem::take(&mut self.warnings);
+        all.extend(self.planted.set_aside());
+        all
+    }
 }
 
 /// What the keeper does in the new namespaces before it makes the child.
@@ -198,7 +207,9 @@ impl<'a> Builder<'a> {
     /// Landlock, the mounts and the private tmp.
     fn files(&mut self) -> Result<(), PrepareError> {
         let exec = self.executables();
-        let tmp = self.tmp()?;
+        // `host` keeps the real one.
+        let host = self.wanted.profile == Profile::Host;
+        let tmp = if host { PathBuf::from("/tmp") } else { self.tmp()? };
         let lists = &self.wanted.filesystem;
         let inputs = Inputs {
             profile: self.wanted.profile,
@@ -225,7 +236,7 @@ impl<'a> Builder<'a> {
         holes.extend(kept.read_only.iter().map(PathBuf::as_path));
         self.holes(&holes);
         if !lists.map.is_empty() {
-            self.unheld("without a mount namespace [filesystem] map cannot show anything".into());
+            self.unheld("[filesystem] map needs a mount namespace".into());
         }
         Ok(())
     }
@@ -318,7 +329,10 @@ impl<'a> Builder<'a> {
             own_proc: true,
         };
         let mounts = mount::Prepared::new(&spec).map_err(|e| PrepareError::Policy(e.to_string()))?;
-        if self.wanted.profile != Profile::Host {
+        if self.wanted.profile == Profile::Host {
+            // All of what the policy asked for: what is hidden, and what is shown elsewhere.
+            self.layers.enforced.set(Layer::Filesystem, "mount namespace");
+        } else {
             self.layers
                 .enforced
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
@@ -338,7 +352,7 @@ impl<'a> Builder<'a> {
                 .first(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
-            let tmp = TmpDir::new(self.layers.identity.numbers())?;
+            let tmp = TmpDir::new(self.layers.identity.numbers(), self.job.caller_tmp.as_deref())?;
             let path = tmp.path().to_owned();
             self.layers.tmp = Some(tmp);
             self.missing(Layer::Tmp, "a private tmp with a size limit needs a mount namespace");
@@ -348,93 +362,6 @@ impl<'a> Builder<'a> {
             tmp::set_default(&mut self.layers.envp, name, &dir);
         }
         Ok(dir)
-    }
-
-    /// The system call filter: network, system calls, execution.
-    fn filter(&mut self) -> Result<(), PrepareError> {
-        if let Err(errno) = super::raw::seccomp_available() {
-            let why = std::io::Error::from_raw_os_error(errno);
-            for layer in [Layer::Network, Layer::Syscalls, Layer::Execution] {
-                self.missing(layer, format!("this kernel offers no system call filter: {why}"));
-            }
-            return Ok(());
-        }
-        let by_descriptor = self.job.kind == ProgramKind::Binary;
-        let path = if by_descriptor { c"" } else { self.job.path.as_c_str() };
-        let secret = SecretPath::new(path).map_err(std::io::Error::from_raw_os_error)?;
-        let strict = self.wanted.profile == Profile::Strict;
-        let execution = match (strict, &self.wanted.exec) {
-            (true, None) => Execution::Once { secret: secret.address(), by_descriptor },
-            (_, Some(_)) => Execution::List { secret: by_descriptor.then(|| secret.address()) },
-            (false, None) => Execution::Any,
-        };
-        let network = match (self.wanted.network, self.wanted.loopback && self.ground.namespaces) {
-            (NetworkMode::None, true) => Network::Loopback,
-            (NetworkMode::None, false) => Network::None,
-            (NetworkMode::Host, _) => Network::Host { unix: false },
-        };
-        let abi = landlock::abi();
-        let filter = seccomp::Prepared::new(&seccomp::Options {
-            execution,
-            network,
-            pid_namespace: self.ground.namespaces,
-            ipc_namespace: self.ground.namespaces,
-            attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
-            truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
-            notify_groups: false,
-        });
-        self.step(
-            Step::Seccomp,
-            Stage::Filter,
-            Vec::new(),
-            Box::new(move || seccomp::apply(&filter).map(drop)),
-        );
-        self.layers.secret = Some(secret);
-        self.layers.enforced.set(Layer::Syscalls, "seccomp");
-        self.network_on(network);
-        if self.wanted.profile != Profile::Host {
-            self.execution_on(execution, abi);
-        }
-        Ok(())
-    }
-
-    fn network_on(&mut self, network: Network) {
-        if !self.wanted.unix.is_empty() {
-            self.missing(
-                Layer::Network,
-                "this kernel cannot hold a run to a list of Unix sockets ([network] unix)",
-            );
-            return;
-        }
-        if self.wanted.loopback && !self.ground.namespaces {
-            self.missing(Layer::Network, "a private loopback needs a network namespace");
-        }
-        let how = match network {
-            Network::None => "none: no sockets (seccomp)",
-            Network::Loopback => "none but a private loopback (network namespace, seccomp)",
-            Network::Host { .. } => "host: IPv4 and IPv6 only (seccomp)",
-        };
-        self.layers.enforced.set(Layer::Network, how);
-    }
-
-    fn execution_on(&mut self, execution: Execution, abi: u32) {
-        match execution {
-            Execution::Once { .. } => self.layers.enforced.set(Layer::Execution, "once"),
-            _ if abi == 0 => self.missing(Layer::Execution, "this kernel offers no Landlock to hold a list"),
-            Execution::List { .. } => self.layers.enforced.set(Layer::Execution, "list"),
-            Execution::Any => self.layers.enforced.set(Layer::Execution, "readable files"),
-        }
-    }
-
-    /// The files of `exec`; names that the search path does not have cannot be started anyway.
-    fn executables(&self) -> Option<Vec<PathBuf>> {
-        let find = |name: &ProgramName| match name {
-            ProgramName::Absolute(path) => canonical(path).ok(),
-            ProgramName::Bare(name) => {
-                canonical(&self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?).ok()
-            }
-        };
-        self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
     }
 
     /// The last step before the exec: the kernel is asked whether what was applied is on.

@@ -28,10 +28,12 @@
 //! descriptor from another mount namespace would give a directory that `getcwd` cannot name, while a working
 //! directory is translated by the kernel when the mount namespace is copied.
 
+pub mod attempt;
 pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
 mod error;
+mod foresee;
 pub mod identity;
 pub mod landlock;
 pub mod layers;
@@ -281,6 +283,8 @@ pub struct Confinement {
     pub(crate) wanted: Wanted,
     /// Files that the policy leads to, which no run may change.
     pub(crate) guarded: Vec<PathBuf>,
+    /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
+    pub(crate) caller_tmp: Option<PathBuf>,
 }
 
 impl Confinement {
@@ -307,7 +311,15 @@ impl Confinement {
             tree: grant.wanted.processes,
             wanted: grant.wanted,
             guarded,
+            caller_tmp: None,
         })
+    }
+
+    /// Names the caller's own `TMPDIR`: inside a run of another guardexec it is the only place to write to.
+    #[must_use]
+    pub fn with_caller_tmp(mut self, dir: Option<PathBuf>) -> Confinement {
+        self.caller_tmp = dir.filter(|dir| dir.is_absolute());
+        self
     }
 }
 

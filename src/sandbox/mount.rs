@@ -16,12 +16,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::raw::mounts as raw;
-use super::raw::{self as calls, Errno};
-use super::view::{Access, View};
+use super::raw::{self as calls, Errno, mounts as raw};
+use super::view::{Access, PathRule, View};
 use crate::policy::model::Filesystem;
 use crate::sys::canonical;
 
+mod everything;
 pub mod keep;
 mod root;
 
@@ -129,6 +129,8 @@ enum Step {
     },
     /// The directory, a mount point, becomes the root.
     Enter(CString),
+    /// The mount at the path goes; what was shown of it elsewhere stays.
+    Unmount(CString),
     Proc,
 }
 
@@ -159,6 +161,7 @@ impl Prepared {
             Some(Step::Remove { path, .. }) => format!("remove '{}'", text(path)),
             Some(Step::Link { path, .. }) => format!("make the link '{}'", text(path)),
             Some(Step::Enter(path)) => format!("make '{}' the root", text(path)),
+            Some(Step::Unmount(path)) => format!("unmount '{}'", text(path)),
             Some(Step::Proc) => "mount /proc".to_owned(),
         }
     }
@@ -168,6 +171,10 @@ impl Prepared {
     /// # Errors
     /// [`Error`].
     pub fn new(spec: &Spec<'_>) -> Result<Prepared, Error> {
+        let all = |rule: &PathRule| rule.path == Path::new("/") && rule.access.has(Access::WRITE);
+        if spec.view.rules.iter().any(all) {
+            return Prepared::over_everything(spec);
+        }
         let named = spec.view.rules.iter().map(|rule| rule.path.as_path());
         let dirs = spec.places.free(named.chain([spec.cwd]));
         let Some(tmp) = dirs.first().cloned() else { return Err(Error::NoTmp) };
@@ -390,6 +397,7 @@ fn one(step: &Step, held: &mut [Option<OwnedFd>; MAX_TREES]) -> Result<(), Errno
         Step::Remove { path, dir } => raw::remove(path, *dir),
         Step::Link { to, path } => raw::make_link(to, path),
         Step::Enter(path) => raw::enter_root(path),
+        Step::Unmount(path) => raw::unmount(path),
         Step::Proc => raw::mount_new(c"proc", c"/proc", libc::MS_RDONLY | libc::MS_NOEXEC, c""),
     }
 }

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[cfg(test)]
 pub mod attack;
 
+pub mod attempts;
 pub mod credentials;
 pub mod mounts;
 pub mod process;

@@ -15,15 +15,16 @@ use crate::sys::canonical;
 pub struct TmpDir(PathBuf);
 
 impl TmpDir {
-    /// Makes one, for `owner` or for the user who runs guardexec.
+    /// Makes one, for `owner` or for the user who runs guardexec; in `caller_tmp` where no usual place takes it.
     ///
     /// # Errors
     /// No place takes it, or it cannot be given away.
-    pub fn new(owner: Option<(u32, u32)>) -> io::Result<TmpDir> {
+    pub fn new(owner: Option<(u32, u32)>, caller_tmp: Option<&Path>) -> io::Result<TmpDir> {
         let name = random_u64().map_err(io::Error::from_raw_os_error)?;
         let mut last = io::Error::from_raw_os_error(libc::ENOENT);
-        for base in bases() {
-            let made = canonical(&base).and_then(|base| {
+        // The caller's own comes last: a caller may not say where the runs of a free guardexec write.
+        for base in [Path::new("/tmp"), Path::new("/var/tmp")].into_iter().chain(caller_tmp) {
+            let made = canonical(base).and_then(|base| {
                 let dir = base.join(format!("guardexec-{name:016x}"));
                 fs::DirBuilder::new().mode(0o700).create(&dir).map(|()| TmpDir(dir))
             });
@@ -53,12 +54,6 @@ impl TmpDir {
             _ => Ok(()),
         }
     }
-}
-
-/// Inside a run of another guardexec only its `TMPDIR` can be written to.
-fn bases() -> Vec<PathBuf> {
-    let own = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    ["/tmp", "/var/tmp"].iter().map(PathBuf::from).chain(own).collect()
 }
 
 impl Drop for TmpDir {
@@ -100,13 +95,13 @@ mod tests {
 
     #[test]
     fn it_is_private_and_gone_with_its_owner() {
-        let tmp = TmpDir::new(None).unwrap();
+        let tmp = TmpDir::new(None, None).unwrap();
         let path = tmp.path().to_owned();
         assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o700);
         let closed = path.join("closed");
         fs::create_dir(&closed).unwrap();
         fs::write(closed.join("file"), "x").unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
         drop(tmp);
         assert!(!path.exists());
     }

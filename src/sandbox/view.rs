@@ -131,6 +131,9 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
     let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
+    if inputs.profile == Profile::Host {
+        return Ok(view);
+    }
     let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
     view.keep.extend(kept);
     Ok(view)
@@ -233,7 +236,9 @@ fn denied(inputs: &Inputs<'_>) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> =
         inputs.filesystem.deny.iter().flatten().map(|path| canonical(path)).collect();
     if inputs.privileged_reader && inputs.profile != Profile::Host {
-        denied.extend(secrets_below(Path::new("/etc")));
+        // What another guardexec around this one, or a mandatory policy, keeps from it already is kept from the run too.
+        let readable = |path: &PathBuf| std::fs::File::open(path).is_ok();
+        denied.extend(secrets_below(Path::new("/etc")).into_iter().filter(readable));
     }
     denied.retain(|path| path.symlink_metadata().is_ok());
     denied

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::{Call, Surroundings, argv_of, ready, settle};
+use super::{Call, Surroundings, argv_of, confine, ready, settle, unconfined};
 use crate::decision::{self, Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
@@ -67,7 +67,21 @@ fn stages(
     ready(&policies, &argv)?;
     doc.of_words(&argv);
     let decision = decision::decide_with(&policies, argv, call.request, &around.facts, steps);
-    Ok(settle(decision, doc).is_some())
+    let Some(grant) = settle(decision, doc) else { return Ok(false) };
+    match confine(grant, &policies, &around.facts).and_then(|confinement| confinement.foresee()) {
+        Ok(enforced) => {
+            let on: Vec<String> =
+                enforced.on.iter().map(|(l, how)| format!("{}: {how}", l.as_str())).collect();
+            steps.push(Step { stage: "sandbox", outcome: "ready".into(), detail: on.join("; "), rule: None });
+            Ok(true)
+        }
+        Err(error) => {
+            let detail = error.to_string();
+            steps.push(Step { stage: "sandbox", outcome: "error".into(), detail, rule: None });
+            unconfined(doc, &error);
+            Ok(false)
+        }
+    }
 }
 
 impl Explained {

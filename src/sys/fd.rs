@@ -62,6 +62,13 @@ pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     own(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })
 }
 
+/// Whether this descriptor was opened for writing.
+pub fn is_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: fcntl(2) with F_GETFL takes no pointers.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }.into())? as i32;
+    Ok(matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR) && flags & libc::O_PATH == 0)
+}
+
 /// Sets or clears `O_NONBLOCK` on the open file description.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     // SAFETY: fcntl(2) with F_GETFL and F_SETFL takes no pointers.

@@ -58,7 +58,7 @@ impl Page {
     /// The tables that have a section, as in `.Sh [limits]` and `.Sh [tools.NAME]`.
     fn tables(&self) -> impl Iterator<Item = String> {
         let heads = self.text.lines().filter_map(|l| l.strip_prefix(".Sh ["));
-        heads.filter_map(|l| l.trim_matches(&['[', ']']).split('.').next()).map(str::to_owned)
+        heads.filter_map(|l| l.trim_matches(['[', ']']).split('.').next()).map(str::to_owned)
     }
 
     /// The keys of the list in a section, those of nested lists too.

@@ -209,11 +209,11 @@ fn tmp_of(answer: &crate::harness::Answer) -> String {
 as_both! {
     fn the_private_tmp_is_bounded_and_gone_afterwards(bench) {
         for ground in GROUNDS {
-            let toml = format!("allow = [\"sh\"]\n[sandbox]\nprofile = \"strict\"\nrequire = []\n[filesystem]\ntmp = \"1M\"\n[limits]\nfile_size = \"8M\"\n");
+            let toml = "allow = [\"sh\"]\n[sandbox]\nprofile = \"strict\"\nrequire = []\n[filesystem]\ntmp = \"1M\"\n[limits]\nfile_size = \"8M\"\n";
             let script = "echo \"$TMPDIR\"; echo x > \"$TMPDIR/mark\" && [ -s \"$TMPDIR/mark\" ] && echo made; \
                           i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123 ; i=$((i+1)); done > \"$TMPDIR/a\"; \
                           n=0; while [ $n -lt 60 ] && while read -r line; do echo \"$line\"; done < \"$TMPDIR/a\" >> \"$TMPDIR/big\"; do n=$((n+1)); done 2>/dev/null; echo $n";
-            let answer = ground.call(bench, &toml).run(["sh", "-c", script]);
+            let answer = ground.call(bench, toml).run(["sh", "-c", script]);
             assert_eq!(answer.json["exit_code"], 0, "{}", answer.show());
             let out: Vec<&str> = answer.str("stdout").lines().collect();
             assert_eq!(out[1], "made", "{}", answer.show());
@@ -227,6 +227,30 @@ as_both! {
             } else {
                 assert!(!std::path::Path::new(&dir).exists(), "{dir} is still there");
                 assert!(missing, "{}", answer.show());
+            }
+        }
+    }
+}
+
+as_both! {
+    fn a_deny_under_host_holds_or_is_said_to_be_missing(bench) {
+        let secret = bench.file("data/secret", "secret\n").display().to_string();
+        let attack = format!("read:{secret}");
+        for ground in GROUNDS {
+            let toml = format!("{}[filesystem]\ndeny = [{secret:?}]\n", scene::OFF);
+            // All else is as the host has it.
+            let beside = format!("write:{}", bench.work().join("beside").display());
+            let (outcomes, answer) = attempt(bench, ground, &toml, &words(&[&attack, &beside]));
+            assert_eq!(outcomes[&beside], "open", "{}", answer.show());
+            assert!(bench.work().join("beside").exists());
+            fs::remove_file(bench.work().join("beside")).expect("the file");
+            let sandbox = &answer.json["sandbox"];
+            if ground.mounts() {
+                assert!(outcomes[&attack].starts_with("refused"), "{}", answer.show());
+                assert_eq!(sandbox["enforced"]["filesystem"], "mount namespace", "{}", answer.show());
+            } else {
+                assert_eq!(sandbox["missing"], serde_json::json!(["filesystem"]), "{}", answer.show());
+                assert!(answer.json["warnings"].to_string().contains("secret"), "{}", answer.show());
             }
         }
     }

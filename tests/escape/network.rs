@@ -135,3 +135,35 @@ as_both! {
         }
     }
 }
+
+as_both! {
+    fn t3_93_the_way_to_the_users_daemons_is_not_handed_on(bench) {
+        let names = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "DOCKER_HOST", "TMUX"];
+        for profile in ["strict", "workspace"] {
+            let mut call = bench.policy(&format!("allow = [\"env\"]\n[sandbox]\nprofile = {profile:?}\n"));
+            for name in names {
+                call = call.env(name, "unix:path=/run/user/1000/bus");
+            }
+            let answer = call.run(["env"]);
+            assert_eq!(answer.status(), "ok", "{}", answer.show());
+            for name in names {
+                assert!(!answer.str("stdout").contains(name), "{name} {}", answer.show());
+            }
+        }
+        // Where the program is there, it finds nobody.
+        if std::path::Path::new("/usr/bin/systemd-run").exists() {
+            let answer = bench.policy(&format!("allow = [\"systemd-run\"]\n{STRICT}")).run(["systemd-run", "--user", "--wait", "id"]);
+            assert_ne!(answer.json["exit_code"], 0, "{}", answer.show());
+        }
+    }
+}
+
+as_both! {
+    fn t3_108_there_is_no_network_that_is_opened_by_halves(bench) {
+        for mode in ["proxy", "allowlist"] {
+            let toml = format!("allow = [\"true\"]\n[network]\nmode = {mode:?}\n");
+            let answer = bench.policy(&toml).run(["true"]);
+            assert_eq!((answer.status(), answer.exit), ("error", 125), "{}", answer.show());
+        }
+    }
+}

@@ -84,7 +84,10 @@ pub fn binary() -> &'static Path {
                 let _ = fs::remove_file(old.path());
             }
             let fresh = dir.join(format!(".new-{}", std::process::id()));
-            fs::copy(built, &fresh).expect("copy the binary");
+            // By another process: a writable descriptor of ours would be inherited by what other tests start meanwhile, and
+            // the kernel executes no file that somebody may write (ETXTBSY).
+            let copied = Command::new("cp").arg(built).arg(&fresh).status().expect("cp");
+            assert!(copied.success(), "copy the binary");
             fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("chmod");
             fs::rename(&fresh, &copy).expect("rename the binary");
         }

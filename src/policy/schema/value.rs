@@ -29,11 +29,11 @@ pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
         choices: t.opt("choices", choices)?,
         path: t.opt("path", path)?,
     };
-    if let (Some(min), Some(max)) = (&value.min_value, &value.max_value) {
-        if compare(min, max) == Ordering::Greater {
-            let item = t.need("min_value")?;
-            return Err(item.error(format!("min_value {min} is greater than max_value {max}")));
-        }
+    if let (Some(min), Some(max)) = (&value.min_value, &value.max_value)
+        && compare(min, max) == Ordering::Greater
+    {
+        let item = t.need("min_value")?;
+        return Err(item.error(format!("min_value {min} is greater than max_value {max}")));
     }
     Ok(value)
 }

@@ -117,3 +117,25 @@ fn what_is_there_and_unusable_is_never_passed_over() {
         Err("D/etc/floor.toml: a policy has to be a regular file, this is a directory".to_owned())
     );
 }
+
+/// Inside a user namespace that maps nobody every file of root's shows the overflow user.
+#[test]
+fn the_floor_counts_where_root_is_unmapped_and_no_other_such_policy_does() {
+    use crate::sandbox::raw::attack::{Ended, Who, in_child};
+    use crate::sandbox::raw::process::unshare;
+    let d = Dir::new();
+    let floor = d.put("etc/floor.toml", "");
+    let ended = in_child(Who::Same, || {
+        if unshare(libc::CLONE_NEWUSER).is_err() {
+            return 77;
+        }
+        let context = LoadContext { uid: 12345, ..context() };
+        let foreign = super::if_there(&floor, &context).is_err_and(|e| e.kind == ErrorKind::Untrusted);
+        let counted = super::if_there(&floor, &super::for_floor(&context)).is_ok_and(|p| p.is_some());
+        i32::from(!foreign) + 2 * i32::from(!counted)
+    });
+    if ended == Ended::Exited(77) {
+        return eprintln!("SKIPPED: no user namespace can be made here");
+    }
+    assert_eq!(ended, Ended::Exited(0));
+}

@@ -125,3 +125,12 @@ proptest! {
         prop_assert_eq!(escape_text(&shown), shown);
     }
 }
+
+#[test]
+fn a_long_run_takes_no_longer_than_any_other_text() {
+    // Looking ahead from each character, this took minutes.
+    let began = std::time::Instant::now();
+    let word = "a".repeat(4 << 20);
+    assert_eq!(display(word.as_bytes()), word);
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "took {:?}", began.elapsed());
+}

@@ -123,6 +123,15 @@ pub fn mount_new(kind: &CStr, at: &CStr, flags: libc::c_ulong, data: &CStr) -> R
     Ok(())
 }
 
+/// Takes a mount off its path.
+///
+/// # Errors
+/// The errno of umount2(2).
+pub fn unmount(at: &CStr) -> Result<(), Errno> {
+    // SAFETY: a C string and a number.
+    check(unsafe { libc::syscall(libc::SYS_umount2, at.as_ptr(), libc::MNT_DETACH) }).map(|_| ())
+}
+
 /// Makes a directory.
 ///
 /// # Errors
