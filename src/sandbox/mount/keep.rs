@@ -102,7 +102,7 @@ impl Kept {
             // A link cannot be a mount point; what it leads to is kept where it is writable at all.
             Ok(found) if found.is_symlink() => {
                 let Ok(to) = fs::read_link(path) else { return };
-                match path.canonicalize() {
+                match crate::sys::canonical(path) {
                     Ok(real) => self.read_only.push(real),
                     Err(_) => self.absent.extend(path.parent().map(|dir| dir.join(&to))),
                 }
