@@ -99,6 +99,25 @@ struct Keeper<'a> {
     account: Account,
 }
 
+/// Makes the child; else what to tell the front.
+fn start_child(task: &Task<'_>) -> Result<Pid, Report> {
+    let started = match task.cgroup {
+        Some(cgroup) => spawn::start_in_cgroup(&task.plan, cgroup.descriptor()),
+        None => spawn::start(&task.plan),
+    };
+    let main = started.map_err(|error| match task.cgroup {
+        Some(_) => Report::Unable(Step::Cgroup as i32, errno_of(&error)),
+        None => Report::NotStarted(Step::Child as i32, errno_of(&error)),
+    })?;
+    match task.plan.failure() {
+        None => Ok(main),
+        Some((step, errno)) => {
+            let _ = process::kill(main, libc::SIGKILL);
+            Err(Report::NotStarted(step, errno))
+        }
+    }
+}
+
 impl<'a> Keeper<'a> {
     fn start(mut task: Task<'a>) -> Keeper<'a> {
         let mut keep: Vec<RawFd> = task.plan.descriptors();
@@ -118,24 +137,10 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
-        let started = match task.cgroup {
-            Some(cgroup) => spawn::start_in_cgroup(&task.plan, cgroup.descriptor()),
-            None => spawn::start(&task.plan),
-        };
-        let main = match started {
-            Ok(pid) => pid,
-            Err(error) if task.cgroup.is_some() => fail(Step::Cgroup, errno_of(&error)),
-            Err(error) => {
-                let report = Report::NotStarted(Step::Child as i32, errno_of(&error));
-                let _ = message::send(task.control.as_fd(), &report);
-                process::exit_now(0)
-            }
-        };
-        if let Some((step, errno)) = task.plan.failure() {
-            let _ = message::send(task.control.as_fd(), &Report::NotStarted(step, errno));
-            let _ = process::kill(main, libc::SIGKILL);
+        let main = start_child(&task).unwrap_or_else(|report| {
+            let _ = message::send(task.control.as_fd(), &report);
             process::exit_now(0)
-        }
+        });
         let mut needed = vec![task.control.as_raw_fd()];
         if let Some(cgroup) = task.cgroup {
             needed.extend(cgroup.descriptors());

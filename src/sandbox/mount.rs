@@ -11,16 +11,18 @@
 //! and compare device and inode with the one that was judged.
 
 use std::ffi::CString;
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+pub use error::Error;
 
 use super::raw::{self as calls, Errno, mounts as raw};
 use super::view::{Access, PathRule, View};
 use crate::policy::model::Filesystem;
 use crate::sys::canonical;
 
+mod error;
 mod everything;
 pub mod keep;
 mod root;
@@ -51,39 +53,6 @@ pub struct Spec<'a> {
     /// A `/proc` of its own: in a new PID namespace only.
     pub own_proc: bool,
 }
-
-/// Why the mounts cannot be prepared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Error {
-    /// Every place for a private tmp is needed by the run itself.
-    NoTmp,
-    /// The mount point of a `map` entry does not exist.
-    MapTarget(PathBuf),
-    /// More paths than can be held at once.
-    TooMany(usize),
-    /// A NUL byte in a path.
-    Path(PathBuf),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |path: &Path| path.display().to_string().escape_debug().to_string();
-        match self {
-            Error::NoTmp => write!(f, "no place for a private tmp: the policy grants all of {TMP_DIRS:?}"),
-            Error::MapTarget(path) => {
-                write!(
-                    f,
-                    "[filesystem] map: '{}' does not exist, so nothing can be shown there",
-                    quoted(path)
-                )
-            }
-            Error::TooMany(count) => write!(f, "{count} paths need a mount, and {MAX_TREES} is the most"),
-            Error::Path(path) => write!(f, "'{}' cannot be mounted", quoted(path)),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// One step. Paths are canonical.
 #[derive(Debug, PartialEq, Eq)]

@@ -25,8 +25,7 @@ struct Setup<'a> {
 
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
-    let lists = Filesystem::default();
-    let places = mount::TmpPlaces::find();
+    let (lists, places) = (Filesystem::default(), mount::TmpPlaces::find());
     let program = Path::new(words[0]).canonicalize().unwrap();
     let tmp = if setup.mounts { places.first(setup.cwd, &lists).unwrap() } else { setup.cwd.join("tmp") };
     let root = who == Who::Same && everyone().len() == 2;
