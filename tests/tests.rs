@@ -6,6 +6,7 @@
 mod harness;
 
 mod arguments;
+mod attacks;
 mod compatibility;
 mod demo;
 mod environment;
