@@ -37,4 +37,6 @@ pub mod sandbox;
 mod spine;
 pub mod sys;
 
-pub use spine::{Answer, Call, Explained, Surroundings, explain, perform};
+pub use spine::{
+    Answer, Call, Explained, Output, RESULT_TARGET, Surroundings, explain, perform, perform_into,
+};

@@ -1,6 +1,7 @@
 //! The way through the house: one request to one result, step by step.
 
 mod explain;
+mod outputs;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 pub use explain::{Explained, explain};
+pub use outputs::{Output, RESULT_TARGET};
 
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
@@ -58,10 +60,16 @@ pub struct Answer {
 /// Judges and runs one request. Whatever happens, the caller gets a result.
 #[must_use]
 pub fn perform(call: Call, around: &Surroundings) -> Answer {
+    perform_into(call, around, &[])
+}
+
+/// The same, where the result goes to `outputs` too: none of them may be a file that a policy leads to.
+#[must_use]
+pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> Answer {
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
-    let excerpt = match through(call, around, &mut doc) {
+    let excerpt = match through(call, around, outputs, &mut doc) {
         Ok(()) => None,
         Err(error) => {
             doc.stage = Some(Stage::Policy.as_str());
@@ -77,10 +85,19 @@ pub fn perform(call: Call, around: &Surroundings) -> Answer {
 }
 
 /// The steps. An unusable policy ends them before anything else is looked at.
-fn through(call: Call, around: &Surroundings, doc: &mut ResultDoc) -> Result<(), PolicyError> {
+fn through(
+    call: Call,
+    around: &Surroundings,
+    outputs: &[Output],
+    doc: &mut ResultDoc,
+) -> Result<(), PolicyError> {
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
+    if let Err(message) = outputs::clear(outputs, &guarded(&policies)) {
+        doc.failed(RESULT_TARGET, &message, Some("name another file for the result"));
+        return Ok(());
+    }
     let mut trail = match Trail::open(&policies) {
         Ok(trail) => trail,
         Err(error) => {

@@ -8,6 +8,7 @@ mod harness;
 mod arguments;
 mod audit;
 mod cli;
+mod attacks;
 mod compatibility;
 mod demo;
 mod environment;

@@ -8,15 +8,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use super::args::Format;
 use super::meant::OutputOptions;
-use crate::Answer;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
 use crate::sys::fd;
+use crate::{Answer, Output, RESULT_TARGET};
 
 /// Where the JSON result goes besides standard output; opened before anything runs.
 #[derive(Debug, Default)]
 pub struct Copies {
-    files: Vec<File>,
+    outputs: Vec<Output>,
 }
 
 impl Copies {
@@ -25,21 +25,22 @@ impl Copies {
     /// # Errors
     /// One sentence on what cannot be opened.
     pub fn open(options: &OutputOptions) -> Result<Copies, String> {
-        let mut files = Vec::new();
+        let mut outputs = Vec::new();
         if let Some(path) = &options.result_file {
             let shown = crate::request::quote::display(path.as_os_str().as_bytes());
             // Non-blocking for the opening alone: a pipe nobody reads must not hang the start.
             let file = OpenOptions::new()
                 .write(true)
                 .create(true)
-                .truncate(true)
+                // What stood there goes once it is known to be no file that the policy needs.
+                .truncate(false)
                 .mode(0o600)
                 .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
                 .open(path)
                 .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
             fd::set_nonblocking(file.as_fd(), false)
                 .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
-            files.push(file);
+            outputs.push(Output { file, replace: true });
         }
         if let Some(number) = options.result_fd {
             if number == 0 || (number == 1 && options.format == Format::Json) {
@@ -52,9 +53,14 @@ impl Copies {
             if !fd::is_writable(copy.as_fd()).unwrap_or(false) {
                 return Err(format!("cannot write --result-fd {number}: it is not open for writing"));
             }
-            files.push(File::from(copy));
+            outputs.push(Output { file: File::from(copy), replace: false });
         }
-        Ok(Copies { files })
+        Ok(Copies { outputs })
+    }
+
+    /// Where they go.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
     }
 }
 
@@ -63,8 +69,11 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let doc = &answer.doc;
     let mut line = doc.to_line();
     line.push('\n');
-    for mut file in copies.files {
-        if let Err(error) = file.write_all(line.as_bytes()) {
+    let refused = doc.error.as_ref().is_some_and(|error| error.kind == RESULT_TARGET);
+    let spared =
+        |output: &Output| refused || (doc.policy.is_empty() && !output.holds_no_more_than_a_result());
+    for mut output in copies.outputs.into_iter().filter(|output| !spared(output)) {
+        if let Err(error) = output.empty().and_then(|()| output.file.write_all(line.as_bytes())) {
             say(&format!("guardexec: cannot write the result: {error}"));
         }
     }

@@ -14,7 +14,7 @@ use crate::policy::load::LoadContext;
 use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
-use crate::{Answer, Call, Surroundings, perform, sys};
+use crate::{Answer, Call, Surroundings, perform_into, sys};
 
 /// Exit status of a usage error.
 const USAGE: u8 = 125;
@@ -73,7 +73,7 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
         }
     };
     let call = Call { request, policies, pass_through: options.format == Format::Raw };
-    deliver(&perform(call, around), &options, copies)
+    deliver(&perform_into(call, around, copies.outputs()), &options, copies)
 }
 
 /// One line on standard error, and a result where one is waited for.

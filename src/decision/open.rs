@@ -85,9 +85,9 @@ fn spellings<'w>(name: &[u8], names: &[&[u8]], word: &'w [u8]) -> Vec<Spelled<'w
         let rest = &word[dashes..];
         let end = rest.iter().position(|b| !is_name_byte(*b)).unwrap_or(rest.len());
         let (given, value) = rest.split_at(end);
-        // With two dashes an abbreviation counts; with one it would be a cluster of other flags, but for programs that
-        // know no clusters.
-        let shortened = dashes == 2 || spelling::single_dash(names);
+        // With two dashes an abbreviation counts; with one it would be a cluster of other flags, but for a long flag
+        // of a program that knows no clusters (getopt_long_only(3)).
+        let shortened = dashes == 2 || (name.starts_with(b"--") && spelling::single_dash(names));
         let same = given == bare || (shortened && !given.is_empty() && bare.starts_with(given));
         if same {
             out.push(attached_or_alone(value));

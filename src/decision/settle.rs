@@ -7,11 +7,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::command::{Word, denies};
 use super::{Denial, Judged, Match, Stage, Wanted};
 use crate::decision::shown::repr;
 use crate::policy::model::{
-    Bound, EffectiveLimits, Filesystem, Layer, Network, NetworkMode, Profile, ProgramName, TreeKind,
+    Bound, EffectiveLimits, Filesystem, Layer, Network, NetworkMode, Policy, Profile, ProgramName, Rule,
+    TreeKind, Verdict,
 };
+use crate::program;
 
 #[cfg(test)]
 mod tests;
@@ -175,8 +178,23 @@ fn exec(matches: &[Match<'_>], profile: Profile, path: &[PathBuf]) -> Option<Vec
         return None;
     }
     let lists = matches.iter().filter_map(|m| m.rule.own.exec.clone());
-    let all = lists.reduce(|kept, list| common(&kept, &list, path))?;
+    let mut all = lists.reduce(|kept, list| common(&kept, &list, path))?;
+    all.retain(|name| !matches.iter().any(|m| denied(m.policy, name, path)));
     (!strict || !all.is_empty()).then_some(all)
+}
+
+/// Whether a policy denies a program to everybody, whatever its arguments: then no list makes it startable.
+fn denied(policy: &Policy, name: &ProgramName, path: &[PathBuf]) -> bool {
+    let word = Word::of(name.as_os_str());
+    let found = match name {
+        ProgramName::Bare(name) => program::find(name, path),
+        ProgramName::Absolute(full) => program::open_absolute(full),
+    };
+    let always = |r: &&Rule| r.decision == Verdict::Deny && r.agents.is_none() && !r.args.closes();
+    policy.rules.iter().filter(always).any(|rule| match &found {
+        Ok(opened) => denies(policy, rule, word, opened),
+        Err(_) => rule.programs.iter().any(|denied| denied.base() == name.base()),
+    })
 }
 
 /// Programs in both lists. A bare name and an absolute path meet where the path lies in the search path; the

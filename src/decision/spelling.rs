@@ -167,7 +167,7 @@ pub(super) fn dashes_end_flags(names: &[&[u8]]) -> bool {
     !stand_in(DASHES_NEVER_END, names)
 }
 
-/// Whether the program abbreviates long flags behind a single dash too (getopt_long_only(3), and Go's and Tcl's likes).
+/// Whether a single dash may start a long flag.
 pub(super) fn single_dash(names: &[&[u8]]) -> bool {
     stand_in(SINGLE_DASH, names)
 }
