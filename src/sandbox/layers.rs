@@ -28,7 +28,6 @@ use crate::request::quote;
 
 mod filter;
 mod input;
-
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
 
@@ -208,9 +207,8 @@ impl<'a> Builder<'a> {
     /// Landlock, the mounts and the private tmp.
     fn files(&mut self) -> Result<(), PrepareError> {
         let exec = self.executables();
-        // `host` keeps the real one.
-        let host = self.wanted.profile == Profile::Host;
-        let tmp = if host { PathBuf::from("/tmp") } else { self.tmp()? };
+        let host = self.wanted.profile == Profile::Host; // which keeps the real tmp
+        let tmp = if host { "/tmp".into() } else { self.tmp()? };
         let lists = &self.wanted.filesystem;
         let inputs = Inputs {
             profile: self.wanted.profile,
