@@ -62,6 +62,31 @@ as_both! {
 }
 
 as_both! {
+    fn a_missing_interpreter_is_127_under_confinement_too(bench) {
+        let script = bench.script("work/lost.sh", "#!/nonexistent/interpreter\n");
+        let path = script.to_str().expect("UTF-8");
+        let a = bench.policy(&format!("allow = [{path:?}]\n")).run([path]);
+        assert_eq!((a.status(), a.exit), ("not_found", 127), "{}", a.show());
+    }
+}
+
+as_both! {
+    fn a_signal_that_a_program_sends_itself_is_no_limit(bench) {
+        let a = bench.host("allow = [\"sh\"]\n").run(["sh", "-c", "kill -XCPU $$"]);
+        assert_eq!((a.status(), a.str("signal")), ("signaled", "SIGXCPU"), "{}", a.show());
+        assert!(a.json["limit"].is_null(), "{}", a.show());
+    }
+}
+
+as_both! {
+    fn root_without_the_right_to_mount_is_still_somebody_else(bench) {
+        let a = bench.policy("allow = [\"id\"]\n").wrap(["setpriv", "--bounding-set=-sys_admin"]).run(["id", "-u"]);
+        assert_eq!(a.status(), "ok", "{}", a.show());
+        assert_ne!(a.str("stdout"), "0\n", "{}", a.show());
+    }
+}
+
+as_both! {
     fn a_large_input_is_relayed_whole_and_may_be_closed_early(bench) {
         let bytes: Vec<u8> = (0..8_000_000u32).map(|n| (n % 251) as u8).collect();
         let policy = "allow = [\"cksum\", \"head\", \"true\", \"readlink\"]\n";

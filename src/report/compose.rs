@@ -141,6 +141,9 @@ impl ResultDoc {
         self.violations.extend(violation(ended, self.program.as_ref()));
         match ended.how {
             How::NotStarted { step, errno } => self.not_started(step, errno),
+            How::Unknown if ended.limit.is_none() => {
+                self.failed("run", "the process that held the run was killed, and with it the run", None);
+            }
             _ => self.ran_text(ended, limits),
         }
     }

@@ -173,6 +173,10 @@ pub fn attempt(
 ) -> Result<Attempt, RunError> {
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
     let mut layers = layers::prepare(c, ground(namespace))?;
+    if ground(namespace).user_namespace && !layers.identity.fits_user_namespace() {
+        // Root without CAP_SYS_ADMIN, who is to become somebody that the namespace would not map.
+        return Ok(Attempt::Unable(Step::Identity, libc::EPERM));
+    }
     let cgroup = cgroup.as_ref();
     layers.enforced.set(Layer::Processes, name_of(held, cgroup));
     let Ends { child, streams, feeder } = ends(c, sinks, layers.identity)?;

@@ -269,7 +269,7 @@ impl<'a> Keeper<'a> {
             let over = self.cpu_limit.is_some_and(|limit| usage.cpu() >= limit);
             let limit = match libc::WTERMSIG(status) {
                 libc::SIGKILL if self.cgroup.is_some_and(Cgroup::out_of_memory) => Some(LimitKind::Memory),
-                libc::SIGXCPU => Some(LimitKind::CpuTime),
+                libc::SIGXCPU if over => Some(LimitKind::CpuTime),
                 libc::SIGKILL if over => Some(LimitKind::CpuTime),
                 libc::SIGXFSZ => Some(LimitKind::FileSize),
                 _ => None,

@@ -53,6 +53,11 @@ impl Identity {
         }
     }
 
+    /// Whether it can be had in a user namespace that maps nobody but its maker and keeps its groups.
+    pub fn fits_user_namespace(&self) -> bool {
+        self.numbers().is_none() || (*self == Identity::PowerlessRoot && !can(CAP_SETGID))
+    }
+
     /// Its user and group numbers; `None` for [`Identity::Same`].
     pub fn numbers(&self) -> Option<(u32, u32)> {
         match *self {

@@ -208,9 +208,8 @@ impl<'a> Builder<'a> {
     /// Landlock, the mounts and the private tmp.
     fn files(&mut self) -> Result<(), PrepareError> {
         let exec = self.executables();
-        // `host` keeps the real one.
-        let host = self.wanted.profile == Profile::Host;
-        let tmp = if host { PathBuf::from("/tmp") } else { self.tmp()? };
+        let host = self.wanted.profile == Profile::Host; // which keeps the real tmp
+        let tmp = if host { "/tmp".into() } else { self.tmp()? };
         let lists = &self.wanted.filesystem;
         let inputs = Inputs {
             profile: self.wanted.profile,

@@ -264,7 +264,8 @@ fn files(options: &Options, v: &mut Verdicts) {
         always(v, &[libc::SYS_truncate], fail(EACCES));
         always(v, &[table::OPENAT2], fail(ENOSYS));
         let mask = (libc::O_ACCMODE | libc::O_TRUNC) as u32;
-        let truncates = [(libc::O_RDONLY | libc::O_TRUNC) as u32];
+        // With neither reading nor writing (3, for ioctl) Landlock has nothing to look at either.
+        let truncates = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| (mode | libc::O_TRUNC) as u32);
         when(v, libc::SYS_openat, Checks::new().none_of(2, mask, &truncates, fail(EACCES)));
         #[cfg(target_arch = "x86_64")]
         when(v, libc::SYS_open, Checks::new().none_of(1, mask, &truncates, fail(EACCES)));

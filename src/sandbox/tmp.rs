@@ -4,7 +4,9 @@ use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
+};
 use std::path::{Path, PathBuf};
 
 use super::raw::secret::random_u64;
@@ -67,11 +69,12 @@ impl Drop for TmpDir {
 }
 
 fn open_up(dir: &Path) {
-    let Ok(meta) = dir.symlink_metadata() else { return };
-    if !meta.is_dir() {
-        return;
-    }
-    let _ = fs::set_permissions(dir, fs::Permissions::from_mode(meta.mode() | 0o700));
+    // By descriptor: another process of the run's user could put a link in its place meanwhile.
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let Ok(opened) = fs::OpenOptions::new().read(true).custom_flags(flags).open(dir) else { return };
+    let Ok(meta) = opened.metadata() else { return };
+    let mode = fs::Permissions::from_mode(meta.mode() | 0o700);
+    let _ = fs::set_permissions(crate::program::descriptor_path(&opened), mode);
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         open_up(&entry.path());
     }

@@ -224,7 +224,8 @@ fn executables(inputs: &Inputs<'_>, view: &mut View) -> io::Result<()> {
         for path in files {
             let access = Access::READ.and(Access::EXECUTE);
             if !view.rules.iter().any(|r| r.path == path && r.access.has(Access::EXECUTE)) {
-                view.rules.push(PathRule { path, access, optional: false });
+                let optional = path != file;
+                view.rules.push(PathRule { path, access, optional });
             }
         }
     }

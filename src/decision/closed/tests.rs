@@ -182,6 +182,18 @@ fn t1_10_a_dashed_word_is_an_operand_only_after_a_real_double_dash() {
     all(&dashed, "value_not_allowed", &["x -A", "x -a -1"]);
 }
 
+/// find reads its expression behind a `--` all the same: `find -- . -delete` deletes.
+#[test]
+fn a_double_dash_that_the_program_does_not_honour_opens_nothing() {
+    let rules = ArgRules {
+        flags: flags("-name -print"),
+        operands: Some(vec![repeated(pattern(r"[\w./-]+"))]),
+        ..ArgRules::default()
+    };
+    all(&rules, "ok", &["find -- .", "find -- . -print"]);
+    all(&rules, "flag_not_allowed", &["find -- . -delete", "find . -- -delete"]);
+}
+
 #[test]
 fn t1_15_and_16_curl_is_closed_in_flags_and_in_number() {
     let rules = ArgRules {

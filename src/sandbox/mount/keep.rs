@@ -1,9 +1,16 @@
 //! What in a writable workspace would make the *host* run code later: repositories' settings and hooks, editor and shell
 //! start-up files. What exists is kept by mounts; what does not exist yet cannot be, and is looked for afterwards.
 
+use std::ffi::CString;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, fstat, mkdirat};
+
+use super::raw;
 
 mod gitconfig;
 
@@ -56,6 +63,10 @@ const IN_GIT: &[&str] = &["config", "config.worktree", "hooks", "info", "commond
 /// Those that git itself makes empty in every repository, and that are made here so that they can be kept.
 const MADE: &[&str] = &["hooks", "info"];
 
+/// Directories of git's own in a git directory, where no submodule is looked for.
+const OF_GIT: [&str; 7] = ["objects", "refs", "logs", "hooks", "info", "branches", "lfs"];
+/// How many names deep submodules' git directories are looked for.
+const MAX_MODULES: usize = 8;
 /// How deep below the working directory repositories are looked for.
 const MAX_DEPTH: usize = 4;
 /// How many directory entries are looked at.
@@ -82,6 +93,8 @@ pub fn find(cwd: &Path) -> Kept {
     for name in STARTUP {
         kept.hold(&cwd.join(name), cwd);
     }
+    // Its own repository first: however many entries there are, that one is found.
+    kept.git(&cwd.join(".git"), cwd);
     let mut left = MAX_ENTRIES;
     search(cwd, cwd, 0, &mut left, &mut kept);
     // Outermost first: a mount covers what was mounted beneath it before.
@@ -132,6 +145,15 @@ impl Kept {
         self.note(path);
     }
 
+    fn git(&mut self, git: &Path, cwd: &Path) {
+        match git.symlink_metadata() {
+            Ok(found) if found.is_dir() => self.repository(git, cwd),
+            // A linked work tree or a submodule: a file (or link) that says where its git directory is.
+            Ok(_) => self.hold(git, cwd),
+            Err(_) => {}
+        }
+    }
+
     fn repository(&mut self, git: &Path, cwd: &Path) {
         let above = git.ancestors().take_while(|dir| *dir != cwd);
         self.in_place.extend(above.map(Path::to_owned));
@@ -153,16 +175,17 @@ impl Kept {
 
     /// The git directories of submodules; their names may have slashes in them.
     fn modules(&mut self, dir: &Path, depth: usize) {
-        if depth > MAX_DEPTH || !is_plain_dir(dir) {
+        if depth > MAX_MODULES || !is_plain_dir(dir) {
+            self.incomplete |= depth > MAX_MODULES;
             return;
         }
         self.in_place.push(dir.to_owned());
         for entry in plain_dirs_in(dir) {
             if entry.join("HEAD").exists() || entry.join("config").exists() {
-                self.in_place.push(entry.clone());
                 self.git_dir(&entry);
-                self.modules(&entry.join("modules"), depth + 1);
-            } else {
+            }
+            // Also where it looks like a git directory: a run can make any name look so.
+            if !OF_GIT.iter().any(|own| entry.ends_with(own)) {
                 self.modules(&entry, depth + 1);
             }
         }
@@ -191,13 +214,17 @@ fn plain_dirs_in(dir: &Path) -> Vec<PathBuf> {
 /// An empty directory, owned like the one it is in. Where it cannot be made it stays absent. It is given away by
 /// descriptor: whoever owns the workspace could put a link in its place meanwhile.
 fn make_empty(path: &Path, like: &Path) {
-    if fs::create_dir(path).is_err() {
+    let (Some(name), Ok(like)) = (path.file_name(), CString::new(like.as_os_str().as_bytes())) else {
+        return;
+    };
+    // No link is followed, in no part of the path.
+    let Ok(dir) = raw::open_canonical(&like) else { return };
+    if mkdirat(&dir, name, Mode::from_bits_truncate(0o755)).is_err() {
         return;
     }
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let made = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-    if let (Ok(made), Ok(owner)) = (made, like.symlink_metadata()) {
-        let _ = fchown(made, Some(owner.uid()), Some(owner.gid()));
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    if let (Ok(made), Ok(owner)) = (openat(&dir, name, flags, Mode::empty()), fstat(&dir)) {
+        let _ = fchown(made, Some(owner.st_uid), Some(owner.st_gid));
     }
 }
 
@@ -213,11 +240,8 @@ fn search(dir: &Path, cwd: &Path, depth: usize, left: &mut usize, kept: &mut Kep
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
         if name == ".git" {
-            if kind.is_dir() {
-                kept.repository(&entry.path(), cwd);
-            } else {
-                // A linked work tree or a submodule: a file (or link) that says where its git directory is.
-                kept.hold(&entry.path(), cwd);
+            if depth > 0 {
+                kept.git(&entry.path(), cwd);
             }
         } else if kind.is_dir() && name != "node_modules" && name != "target" {
             below.push(entry.path());

@@ -234,6 +234,37 @@ fn a_read_only_map_shows_another_directory() {
     assert_eq!(Prepared::new(&spec).unwrap_err(), Error::MapTarget("/usr/nonexistent".into()));
 }
 
+/// Whatever a submodule is called, and however many entries the directory has.
+#[test]
+fn every_git_directory_of_the_workspace_is_found() {
+    let cwd = Scratch::new("keep-modules");
+    let git = cwd.0.join(".git");
+    let modules =
+        ["a", "third_party/lib", "third_party/lib/modules/inner"].map(|m| git.join("modules").join(m));
+    for dir in modules.iter().chain([&git]) {
+        fs::create_dir_all(dir).unwrap();
+        fs::write(dir.join("HEAD"), "").unwrap();
+        fs::write(dir.join("config"), "").unwrap();
+    }
+    // Planted: what looks like a git directory must not hide those below it.
+    fs::write(git.join("modules/third_party/HEAD"), "").unwrap();
+    fs::create_dir_all(git.join("worktrees/w")).unwrap();
+    fs::write(git.join("worktrees/w/commondir"), "../..").unwrap();
+    for n in 0..5000 {
+        fs::write(cwd.0.join(format!("{n}")), "").unwrap();
+    }
+    let kept = keep::find(&cwd.0);
+    for dir in modules.iter().chain([&git]) {
+        for name in ["config", "hooks", "info"] {
+            assert!(kept.read_only.contains(&dir.join(name)), "{dir:?}/{name}");
+        }
+        assert!(kept.in_place.contains(dir), "{dir:?}");
+    }
+    assert!(kept.in_place.contains(&git.join("modules/third_party")));
+    assert!(kept.read_only.contains(&git.join("worktrees/w/commondir")));
+    assert!(kept.in_place.contains(&git.join("worktrees/w")));
+}
+
 #[test]
 fn repositories_commit_but_their_hooks_and_settings_stay() {
     let ground = Ground::new("mount-git", Profile::Workspace);

@@ -243,6 +243,8 @@ fn attributes_queues_and_truncation_are_refused_where_nothing_else_refuses_them(
     refused(&strict(), libc::SYS_utimensat, [at, path, 0, 0, 0, 0], EPERM);
     refused(&strict(), libc::SYS_truncate, [path, 0, 0, 0, 0, 0], EACCES);
     refused(&strict(), libc::SYS_openat, [at, path, libc::O_TRUNC as u64, 0, 0, 0], EACCES);
+    let for_ioctl = libc::O_ACCMODE | libc::O_TRUNC;
+    refused(&strict(), libc::SYS_openat, [at, path, for_ioctl as u64, 0, 0, 0], EACCES);
     works(&strict(), libc::SYS_openat, [at, path, libc::O_RDONLY as u64, 0, 0, 0]);
     refused(&strict(), libc::SYS_shmget, [0x7070, 0, 0, 0, 0, 0], EACCES);
 }

@@ -169,13 +169,16 @@ fn a_guarded_file_below_a_writable_directory_has_to_be_kept_by_mounts() {
 }
 
 #[test]
-fn a_relative_or_missing_interpreter_is_an_error() {
+fn a_relative_interpreter_is_an_error_and_a_missing_one_optional() {
     let scratch = Scratch::new("interpreter");
     let script = scratch.0.join("script");
-    fs::write(&script, "#!/nonexistent\n").unwrap();
+    fs::write(&script, "#!relative\n").unwrap();
     let filesystem = Filesystem::default();
     let base = inputs(&filesystem, &scratch.0, &scratch.0);
     assert!(view(&Inputs { program: &script, ..base }).is_err());
+    fs::write(&script, "#!/nonexistent\n").unwrap();
+    let rules = view(&Inputs { program: &script, ..base }).unwrap().rules;
+    assert!(rules.iter().any(|rule| rule.path == Path::new("/nonexistent") && rule.optional));
 }
 
 #[test]
