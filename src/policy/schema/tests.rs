@@ -244,6 +244,11 @@ fn sections_with_words() {
         ("[sandbox]\nuser = \"0\"", "3:8: `0` is not a user's name"),
         ("[sandbox]\nuser = \"\"", "3:8: `` is not a user's name"),
         (
+            // Two letters that both have to change are no typing error, and the opposite of what was meant.
+            "[network]\nmode = \"on\"",
+            "3:8: `mode` in [network] cannot be \"on\"; there are: none, host",
+        ),
+        (
             "[network]\nmode = \"proxy\"",
             "3:8: `mode` in [network] cannot be \"proxy\"; there are: none, host",
         ),
