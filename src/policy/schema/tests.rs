@@ -125,7 +125,7 @@ fn short_lists() {
         ("allow = [\"\"]", "2:10: a program's name cannot be empty"),
         (
             "allow = [\"./ls\"]",
-            "2:10: `./ls` is neither a bare name nor an absolute path; a relative path would name another file in every directory",
+            "2:10: `./ls` is neither a bare name nor an absolute path; write its absolute path: a relative one would name another file in every directory",
         ),
         ("allow = [\"-ls\"]", "2:10: `-ls` is not a program's name"),
         ("allow = [\"..\"]", "2:10: `..` is not a program's name"),
