@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use super::LimitKind;
@@ -62,8 +61,8 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
         let ours = !matches!(c.input, Input::Null | Input::File(_));
         for end in [&out_child, &err_child].into_iter().chain(ours.then_some(&input)) {
             // Already ours inside a run of another guardexec, which may change no owner.
-            let found = std::fs::File::from(end.try_clone()?).metadata()?;
-            if (found.uid(), found.gid()) != (uid, gid) {
+            let found = nix::sys::stat::fstat(end)?;
+            if (found.st_uid, found.st_gid) != (uid, gid) {
                 std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
             }
         }
@@ -208,11 +207,7 @@ pub fn attempt(
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
     supervisor.drive();
-    let mut gone = reap(pid, supervisor.pidfd());
-    if supervisor.verdict.lost {
-        gone &= hunt(&mut supervisor.verdict, held, cgroup, &reaper);
-    }
-    supervisor.drain();
+    let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();
     let Supervisor { verdict, streams, .. } = supervisor;
     if let Some((step, errno)) = verdict.unable {
@@ -221,8 +216,32 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup).into_iter().chain(layers.afterwards()));
+    ended
+        .warnings
+        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
     Ok(Attempt::Ended(Box::new(ended)))
+}
+
+/// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
+/// nothing is left.
+fn conclude(
+    supervisor: &mut Supervisor<'_>,
+    pid: Pid,
+    cgroup: Option<&Cgroup>,
+    held: Held,
+    reaper: &Reaper,
+) -> bool {
+    if supervisor.verdict.account.is_some() {
+        // The tree is dead and accounted for. Meanwhile the kernel takes down the keeper and its namespaces.
+        supervisor.drain();
+        return reap(pid, supervisor.pidfd());
+    }
+    let mut gone = reap(pid, supervisor.pidfd());
+    if supervisor.verdict.lost {
+        gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
+    }
+    supervisor.drain();
+    gone
 }
 
 /// Ends what a keeper left that was killed itself. Whether all of it is gone.
@@ -289,6 +308,11 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         }
     }
     let account = verdict.account;
+    if let Some(refused) = account.map(|a| a.refused).filter(|&n| n > 0) {
+        warnings.push(format!(
+            "the run wanted more processes or threads than its pids limit: {refused} were refused"
+        ));
+    }
     let usage = account.map(|a| a.usage).or(verdict.main_usage).unwrap_or_default();
     Ended {
         how: verdict.how.unwrap_or(How::Unknown),
@@ -317,26 +341,16 @@ fn name_of(held: Held, cgroup: Option<&Cgroup>) -> &'static str {
     }
 }
 
-fn warnings(
-    held: Held,
-    refusal: Option<(Step, i32)>,
-    reaper: &Reaper,
-    cgroup: Option<&Cgroup>,
-) -> Vec<String> {
+fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: bool) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(refused) = cgroup.map(Cgroup::refused_tasks).filter(|&n| n > 0) {
-        all.push(format!(
-            "the run wanted more processes or threads than its pids limit: {refused} were refused"
-        ));
-    }
     if let (Held::Groups, Some((step, errno))) = (held, refusal) {
         let why = io::Error::from_raw_os_error(errno);
         all.push(format!(
             "no PID namespace (could not {step}: {why}): the tree is held {}",
-            if cgroup.is_some() { "in a cgroup" } else { "as supervised process groups" }
+            if cgroup { "in a cgroup" } else { "as supervised process groups" }
         ));
     }
-    if held == Held::Groups && !reaper.on && cgroup.is_none() {
+    if held == Held::Groups && !reaper.on && !cgroup {
         all.push(
             "guardexec was started with children that are not its own, so it could not stand in for its keeper: \
              had the run killed the keeper, processes could have been left"

@@ -38,6 +38,8 @@ impl Stack {
     }
 }
 
+/// Only where the child could not be made: else the mapping stays for the short life of the keeper, which would pay more
+/// for taking it down.
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new`, with this size, and nobody runs on it any more: the keeper
@@ -89,7 +91,11 @@ pub fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
     };
     // SAFETY: as in `start`; `args` describes that stack and lives through the call.
     let ret = unsafe { clone3(&args, argument) };
-    if ret < 0 { Err(io::Error::from_raw_os_error(-ret as i32)) } else { Ok(ret as Pid) }
+    if ret < 0 {
+        return Err(io::Error::from_raw_os_error(-ret as i32));
+    }
+    std::mem::forget(stack);
+    Ok(ret as Pid)
 }
 
 /// clone3(2) of a child that calls [`enter`] and never comes back.
@@ -169,5 +175,9 @@ pub fn start(plan: &Plan<'_>) -> io::Result<Pid> {
     // SAFETY: `enter` runs on a stack of its own and only reads the plan (its failure cells are atomics); the
     // keeper has one thread, which the kernel lets sleep until the child execs or exits.
     let pid = unsafe { libc::clone(enter, stack.top(), flags, argument) };
-    if pid == -1 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    if pid == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    std::mem::forget(stack);
+    Ok(pid)
 }
