@@ -3,6 +3,7 @@
 //! A program is opened once, with `O_PATH`: that needs no read permission and has no side effect on FIFOs or
 //! devices. Everything said of it (kind, identity, canonical path) is read from that descriptor.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -64,7 +65,7 @@ pub enum FindError {
 /// # Errors
 /// [`FindError::NotExecutable`] with the first file found where none can be executed, else
 /// [`FindError::NotFound`].
-pub fn find(name: &std::ffi::OsStr, path: &[PathBuf]) -> Result<Program, FindError> {
+pub fn find(name: &OsStr, path: &[PathBuf]) -> Result<Program, FindError> {
     if name.is_empty() || name.as_bytes().contains(&b'/') {
         return Err(FindError::NotFound);
     }
@@ -126,6 +127,35 @@ pub fn hash(program: &Program) -> std::io::Result<String> {
         }
     }
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The kernel reads this much to tell what a file is (`BINPRM_BUF_SIZE`, 5.1).
+pub(crate) const HEAD: usize = 256;
+
+/// The interpreter of a script: the first word after `#!`, as the kernel splits (fs/binfmt_script.c).
+pub(crate) fn script_interpreter(head: &[u8]) -> Option<PathBuf> {
+    first_line_words(head).next().map(|word| PathBuf::from(OsStr::from_bytes(word)))
+}
+
+/// The words of a `#!` line; none where there is no such line.
+fn first_line_words(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let line = head.strip_prefix(b"#!").unwrap_or_default();
+    let line = line.split(|b| matches!(b, b'\n' | 0)).next().unwrap_or_default();
+    line.split(|b| matches!(b, b' ' | b'\t')).filter(|word| !word.is_empty())
+}
+
+/// The words after `#!` of an opened script; none for a binary and for what cannot be read.
+pub fn interpreter_line(program: &Program) -> Vec<OsString> {
+    if program.kind != ProgramKind::Script {
+        return Vec::new();
+    }
+    let mut head = Vec::with_capacity(HEAD);
+    let read =
+        File::open(descriptor_path(&program.file)).and_then(|f| f.take(HEAD as u64).read_to_end(&mut head));
+    match read {
+        Ok(_) => first_line_words(&head).map(|word| OsStr::from_bytes(word).to_owned()).collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Whether two opened programs are the same file (device and inode).

@@ -158,7 +158,7 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
         Some(failure) => {
             let why = failure.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let sentence = format!(
-                "example {} of rule `{}` should be {} and is {}{why}",
+                "example `{}` of rule `{}` should be {} and is {}{why}",
                 failure.command,
                 failure.rule.id,
                 failure.expected.as_str(),

@@ -15,6 +15,7 @@ mod environment;
 mod escape;
 mod explain;
 mod limits;
+mod messages;
 mod output;
 mod passing;
 mod policies;

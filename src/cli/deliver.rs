@@ -85,6 +85,10 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
                 text.push('\n');
             }
             put(text.as_bytes());
+            // The text is for a model; what a person has to know would otherwise be seen by nobody.
+            for warning in &doc.warnings {
+                say(&format!("guardexec: warning: {}", escape_text(warning)));
+            }
         }
         Format::Raw => {}
     }

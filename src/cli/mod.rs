@@ -3,6 +3,7 @@
 //! [`args`] is what was typed, [`meant`] what it means; [`parse`] goes from words to the first.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 
@@ -79,17 +80,37 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, UsageError> {
     if words.is_empty() {
         words.push(OsString::from("guardexec"));
     }
+    if words.get(1).is_some_and(|word| word == "help") {
+        // `help VERB` is `VERB --help`.
+        words.remove(1);
+        words.push(OsString::from("--help"));
+    }
     let verb = args::verb_at(&words);
     let json_wanted = json_wanted(&words, verb.is_some());
     let parsed = match verb {
         None => parse_run(&words),
         Some(at) => {
             words[1..=at].rotate_right(1);
+            if words[1] == "audit" && words.get(at + 1).is_some_and(|word| word == "verify") {
+                words[2..=at + 1].rotate_right(1);
+            }
             parse_verb(&words)
         }
     };
-    parsed.or_else(|error| settle(&error, verb.is_some(), json_wanted))
+    let unknown_verb = verb.is_none() && words.get(1).is_some_and(|w| !w.as_bytes().starts_with(b"-"));
+    let advice = match verb {
+        None if unknown_verb => Some(NO_VERB),
+        None => Some(BEHIND),
+        Some(_) => words.get(1).filter(|verb| *verb == "explain").map(|_| BEHIND),
+    };
+    parsed.or_else(|error| settle(&error, verb.is_some(), advice, json_wanted))
 }
+
+/// Said of a word that no option takes.
+const BEHIND: &str = "a program and its arguments stand after `--`";
+/// The same, where the word stands in a verb's place.
+const NO_VERB: &str = "a program and its arguments stand after `--`; the verbs are check, explain, audit, doctor, selftest, schema, \
+                       completions and help";
 
 fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = RunArgs::command().try_get_matches_from(words)?;
@@ -111,13 +132,18 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 /// Help and version come as clap errors; all others become one line.
-fn settle(error: &clap::Error, verb: bool, json_wanted: bool) -> Result<Cli, UsageError> {
+fn settle(
+    error: &clap::Error,
+    verb: bool,
+    advice: Option<&str>,
+    json_wanted: bool,
+) -> Result<Cli, UsageError> {
     match error.kind() {
         ErrorKind::DisplayHelp if verb => Ok(Cli::Help(error.render().to_string())),
         // The run's own command knows no verbs: show the whole.
         ErrorKind::DisplayHelp => Ok(Cli::Help(command().render_help().to_string())),
         ErrorKind::DisplayVersion => Ok(Cli::Version(error.render().to_string())),
-        _ => Err(UsageError { code: "usage", message: one_line(error, verb), json_wanted }),
+        _ => Err(UsageError { code: "usage", message: one_line(error, advice), json_wanted }),
     }
 }
 
@@ -130,7 +156,7 @@ pub fn command() -> clap::Command {
     whole
 }
 
-fn one_line(error: &clap::Error, verb: bool) -> String {
+fn one_line(error: &clap::Error, advice: Option<&str>) -> String {
     let text = error.render().to_string();
     let said = text.split("\nUsage:").next().unwrap_or_default();
     let said = said.split("\nFor more information").next().unwrap_or_default();
@@ -140,8 +166,10 @@ fn one_line(error: &clap::Error, verb: bool) -> String {
     let line = parts.join(" ").replace(" tip: ", "; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     let mut line = quote::escape_text(line).replace('\t', "\\t");
-    if !verb && error.kind() == ErrorKind::UnknownArgument {
-        line.push_str(" (a program and its arguments stand after `--`)");
+    if let Some(advice) = advice.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        line.push_str(" (");
+        line.push_str(advice);
+        line.push(')');
     }
     line
 }

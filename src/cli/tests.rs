@@ -261,13 +261,15 @@ fn the_inherited_agent_binds() {
 #[test]
 fn usage_errors_are_one_line() {
     let after = "(a program and its arguments stand after `--`)";
+    let verbs = "; the verbs are check, explain, audit, doctor, selftest, schema, completions and help)";
     for (words, line) in [
         (&[][..], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),
         (&["--"], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),
-        (&["uname"], format!("unexpected argument 'uname' found {after}")),
+        (&["uname"], format!("unexpected argument 'uname' found {}", after.replace(')', verbs))),
         (&["-p", "x", "uname", "check"], format!("unexpected argument 'uname' found {after}")),
         (&["--polcy", "x", "--", "a"], format!("unexpected argument '--polcy' found; a similar argument exists: '--policy' {after}")),
-        (&["a\u{1b}[2K\nb\u{202e}"], format!("unexpected argument 'a\\x1b[2K b\\u{{202e}}' found {after}")),
+        (&["a\u{1b}[2K\nb\u{202e}"], format!("unexpected argument 'a\\x1b[2K b\\u{{202e}}' found {}", after.replace(')', verbs))),
+        (&["explain", "uname"], format!("unexpected argument 'uname' found {after}")),
         (&["--policy"], "a value is required for '--policy <FILE>' but none was supplied".into()),
         (&["--timeout", "5", "--", "a"], "invalid value '5' for '--timeout <DUR>': a duration needs a unit: ms, s, m, h or d".into()),
         (&["--output", "xml", "--", "a"], "invalid value 'xml' for '--output <FORMAT>' [possible values: json, text, raw]".into()),

@@ -146,7 +146,9 @@ pub fn audit_verify(args: &VerifyArgs) -> u8 {
             })),
         }]));
     } else if let Some(bad) = &report.bad {
-        say(&escape_text(&format!("guardexec: {}:{}: {}", bad.file.display(), bad.line, bad.reason)));
+        // Line 0 stands for the file as a whole.
+        let line = if bad.line > 0 { format!(":{}", bad.line) } else { String::new() };
+        say(&escape_text(&format!("guardexec: {}{line}: {}", bad.file.display(), bad.reason)));
     } else {
         let last = last.map(|(seq, hash)| format!(", the last is {seq}:{hash}")).unwrap_or_default();
         put(format!("whole: {} records{last}\n", report.records).as_bytes());

@@ -124,14 +124,36 @@ fn not_listed<T>(
     } else if by_base {
         denial.code = "path_mismatch";
         denial = denial.hint(format!(
-            "a relative path is never allowed, whatever it is called; ask for {} without a directory",
-            repr(word.base().as_bytes())
+            "a relative path is never allowed, whatever it is called; ask for {}",
+            as_listed(&names, word)
+        ));
+    } else if let Some(name) = starts_with_listed(&names, word) {
+        denial = denial.hint(format!(
+            "this is one word; {} and each of its arguments are words of their own (--command splits a string)",
+            repr(name)
         ));
     } else if names.is_empty() {
         denial = denial.hint("this policy allows this asker no command at all");
     }
     // The list itself says what to do instead.
     denial.deny()
+}
+
+/// How the list names what a relative path was meant for.
+fn as_listed(names: &[Vec<u8>], word: Word<'_>) -> String {
+    let base = word.base().as_bytes();
+    let absolute = names.iter().find(|n| n.contains(&b'/') && n.rsplit(|b| *b == b'/').next() == Some(base));
+    match absolute.filter(|_| !names.iter().any(|n| n == base)) {
+        Some(path) => repr(path),
+        None => format!("{} without a directory", repr(base)),
+    }
+}
+
+/// The listed name that the word starts with, where the rest looks like arguments in the same word.
+fn starts_with_listed<'n>(names: &'n [Vec<u8>], word: Word<'_>) -> Option<&'n [u8]> {
+    let mut parts = word.text().as_bytes().splitn(2, |b| *b == b' ');
+    let (first, _rest) = (parts.next()?, parts.next()?);
+    names.iter().map(Vec::as_slice).find(|name| *name == first)
 }
 
 /// What this asker may ask for, sorted and each once.
@@ -250,16 +272,24 @@ fn not_opened<T>(shorts: &[Short<'_>], word: Word<'_>, error: FindError) -> Judg
     let with_rule = |d: Denial| rule.map_or(d.clone(), |r| d.by(r));
     Err(Box::new(match error {
         FindError::NotFound => {
-            let place = if matches!(word, Word::Bare(_)) { " in the policy's PATH" } else { "" };
+            let mut place = String::new();
+            let mut hint = "install it, or use another command";
+            if matches!(word, Word::Bare(_)) {
+                let dirs = first_path(shorts, word);
+                let path: Vec<&[u8]> = dirs.iter().map(|dir| dir.as_os_str().as_bytes()).collect();
+                place = format!(" in the policy's PATH, {}", repr(&path.join(&b':')));
+                hint =
+                    "install it there, or use another command; the policy's owner can set PATH in [env] set";
+            }
             let message = format!("command {} is allowed and was not found{place}", shown(word));
-            Decision::NotFound(with_rule(
-                Denial::new(Stage::Command, "not_found", message).hint("install it, or use another command"),
-            ))
+            let denial = Denial::new(Stage::Command, "not_found", message);
+            Decision::NotFound(with_rule(denial.hint(hint)))
         }
         FindError::NotExecutable { path, errno } => {
             let path = repr(path.as_os_str().as_bytes());
-            let message =
-                format!("{path} was found for {} and cannot be executed: {}", shown(word), errno.desc());
+            let sought = shown(word);
+            let found = if path == sought { String::new() } else { format!(" was found for {sought} and") };
+            let message = format!("{path}{found} cannot be executed: {}", errno.desc());
             Decision::NotExecutable(with_rule(
                 Denial::new(Stage::Command, "not_executable", message)
                     .hint("make it executable for this user"),

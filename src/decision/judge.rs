@@ -11,7 +11,9 @@ use super::denial::said_by;
 use super::environment::{self, Built};
 use super::paths::Paths;
 use super::shown::{repr, row};
-use super::{Decision, Denial, Facts, Grant, Judged, Match, RuleRef, Stage, Step, asker, cwd, settle, sizes};
+use super::{
+    Decision, Denial, Facts, Grant, Judged, Match, RuleRef, Stage, Step, asker, cwd, script, settle, sizes,
+};
 use crate::policy::model::{Policy, Profile, Rule, Verdict};
 use crate::policy::runners::runs_arguments;
 use crate::program::{self, Program};
@@ -65,6 +67,7 @@ fn judge(
     let asked = Command { word, args: &args, agent, program: Some(&program), paths };
     let (verdict, deciding, matches) = judge_arguments(&shorts, &asked, trace)?;
     let program = pinned(program, &matches, verdict)?;
+    let first_line = script::first_line(&program, deciding)?;
     let host = settle::profile(&matches) == Profile::Host;
     let home = if host { facts.home.as_path() } else { Path::new(PRIVATE_TMP) };
     let built = environment::build(&matches, &request.env, facts, home, Path::new(PRIVATE_TMP))?;
@@ -75,12 +78,14 @@ fn judge(
     let limits = settle::limits(&matches, request.timeout);
     let wanted = settle::wanted(&matches, built.path.clone())?;
     note(trace, "limits", wanted.profile.as_str(), settle::shown(&limits), None);
+    let mut warnings = warnings(&built, &matches, host, word, &program);
+    warnings.extend(script::warning(&first_line, &program, &wanted));
     Ok(Grant {
         verdict,
         rule: RuleRef::of(deciding),
         reason: reason(deciding, verdict),
         envp: strings(&built)?,
-        warnings: warnings(&built, &matches, host, word, &program),
+        warnings,
         argv: words.iter().map(|w| c_string(w.as_bytes())).collect::<Judged<_>>()?,
         program,
         cwd: cwd.path,

@@ -17,6 +17,7 @@ mod globs;
 mod judge;
 mod open;
 mod paths;
+mod script;
 mod settle;
 mod shown;
 mod sizes;

@@ -109,7 +109,7 @@ fn short_beside_rule(parts: &[Part]) -> Result<(), PolicyError> {
             let shown = printable(&name.as_os_str().to_string_lossy());
             let message = format!("`{shown}` in `allow` also has a [[rule]], at {}", place(&rule.at));
             return Err(doc.error(&read.id, message).hint(
-                "short for a rule without arguments' limits; not for a program that also has a [[rule]]",
+                "keep one of the two: `allow` accepts any arguments, so the limits of the [[rule]] would never count",
             ));
         }
     }

@@ -28,6 +28,8 @@ pub enum PrepareError {
     },
     /// The policy asks for something impossible here: a path, a user.
     Policy(String),
+    /// A path that the policy grants cannot be opened.
+    Missing(String),
     /// A descriptor, an allocation or a path.
     System(io::Error),
 }
@@ -38,7 +40,7 @@ impl PrepareError {
         match self {
             PrepareError::Stdin { .. } => "stdin",
             PrepareError::Required { .. } => "sandbox_unavailable",
-            PrepareError::Policy(_) => "sandbox_policy",
+            PrepareError::Policy(_) | PrepareError::Missing(_) => "sandbox_policy",
             PrepareError::System(_) => "system",
         }
     }
@@ -50,6 +52,7 @@ impl PrepareError {
                 Some("--stdin takes a readable regular file, pipe or device, or - to relay")
             }
             PrepareError::Required { remedy, .. } => Some(remedy),
+            PrepareError::Missing(_) => Some("create it, or take it out of the policy's lists"),
             PrepareError::Policy(_) | PrepareError::System(_) => None,
         }
     }
@@ -69,7 +72,7 @@ impl fmt::Display for PrepareError {
                 let names: Vec<&str> = layers.iter().map(|l| l.as_str()).collect();
                 write!(f, "the policy requires {}, which cannot be had here: {why}", names.join(", "))
             }
-            PrepareError::Policy(message) => f.write_str(message),
+            PrepareError::Policy(message) | PrepareError::Missing(message) => f.write_str(message),
             PrepareError::System(error) => write!(f, "cannot prepare the run: {error}"),
         }
     }

@@ -288,7 +288,7 @@ impl<'a> Builder<'a> {
                 Ok(Some(rules))
             }
             Err(landlock::Error::Path(path, errno)) => {
-                Err(PrepareError::Policy(landlock::Error::Path(path, errno).to_string()))
+                Err(PrepareError::Missing(landlock::Error::Path(path, errno).to_string()))
             }
             Err(error) => {
                 self.missing(Layer::Filesystem, error.to_string());

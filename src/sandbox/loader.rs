@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::program::{HEAD, script_interpreter};
+
 /// The kernel follows at most five interpreters (`search_binary_handler`, fs/exec.c).
 const MAX_CHAIN: usize = 5;
-/// The kernel reads this much to tell what a file is (`BINPRM_BUF_SIZE`, 5.1).
-const HEAD: usize = 256;
 /// Program headers that are looked at; the kernel takes at most 64 KiB of them.
 const MAX_HEADERS: u16 = 1170;
 
@@ -61,15 +61,6 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
         }
     }
     Ok(len)
-}
-
-/// The interpreter of a script: the first word after `#!`, as the kernel splits (fs/binfmt_script.c).
-pub fn script_interpreter(head: &[u8]) -> Option<PathBuf> {
-    let line = head.strip_prefix(b"#!")?;
-    let line = line.split(|b| *b == b'\n').next()?;
-    let line = line.split(|b| *b == 0).next()?;
-    let word = line.split(|b| matches!(b, b' ' | b'\t')).find(|w| !w.is_empty())?;
-    Some(PathBuf::from(OsStr::from_bytes(word)))
 }
 
 /// The path in `PT_INTERP` of a 64-bit ELF file of this byte order; `None` for a static one or another format.

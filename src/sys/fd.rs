@@ -194,7 +194,7 @@ pub type PollFd = libc::pollfd;
 /// passes (`Ok(0)`).
 pub fn ppoll(fds: &mut [PollFd], timeout: Option<Duration>, mask: &SignalSet) -> io::Result<usize> {
     let spec = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs().min(1 << 40) as libc::time_t,
+        tv_sec: t.as_secs().min(1 << 40).cast_signed(),
         tv_nsec: t.subsec_nanos().into(),
     });
     let spec_ptr = spec.as_ref().map_or(std::ptr::null(), |s| s as *const libc::timespec);

@@ -70,15 +70,21 @@ pub(super) fn flag<'f>(
         Some(letter) if letter != word => format!("{} in {}", repr(letter), repr(word)),
         _ => repr(word),
     };
-    let message = format!("rule {} does not allow {which} there; it allows {}", id(context), list(&listed));
+    let message =
+        format!("rule {} does not allow {which} there; it allows {}", id(context), allowed(&listed));
     let hint = if word == b"-" {
         "put it after a lone -- if it is meant as an operand".to_string()
     } else if listed.is_empty() {
-        "leave it out; no flag is allowed there".to_string()
+        "leave it out".to_string()
     } else {
         "leave it out, or spell an allowed flag in full; abbreviations are not taken".to_string()
     };
     Refusal::new("flag_not_allowed", message, hint)
+}
+
+/// The flags as a list; an empty one is said in words.
+fn allowed(flags: &[&str]) -> String {
+    if flags.is_empty() { "no flag there".to_string() } else { list(flags) }
 }
 
 pub(super) fn subcommand(context: &Context<'_>, word: &[u8], allowed: &[String]) -> Refusal {

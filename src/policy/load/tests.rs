@@ -284,7 +284,8 @@ fn what_is_unique_is_unique_over_all_files() {
         "D/p.toml:4:6: the rule id `x` is used twice, first at D/base.toml:2; give this rule another id"
     );
     let short = d.put("s.toml", "extends = [\"base.toml\"]\nallow = [\"ls\"]");
-    let hint = "short for a rule without arguments' limits; not for a program that also has a [[rule]]";
+    let hint =
+        "keep one of the two: `allow` accepts any arguments, so the limits of the [[rule]] would never count";
     assert_eq!(
         fails(&d, &short),
         format!("D/s.toml:3:10: `ls` in `allow` also has a [[rule]], at D/base.toml:2; {hint}")

@@ -357,7 +357,9 @@ pub(super) fn nearest_hint(got: &str, known: &[&str]) -> String {
     let short: String = got.chars().take(40).collect();
     let best = known.iter().map(|k| (strsim::osa_distance(&short, k), *k)).min();
     match best {
-        Some((distance, name)) if distance <= 1 + name.len() / 4 && distance < name.len() => {
+        Some((distance, name))
+            if distance <= 1 + name.len() / 4 && distance < name.len().min(short.len()) =>
+        {
             format!("did you mean `{name}`?")
         }
         _ if known.is_empty() => "there is nothing to choose from".to_owned(),

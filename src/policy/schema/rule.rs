@@ -204,7 +204,7 @@ pub(super) fn program(item: &Item<'_>, decision: Option<Verdict>) -> Result<Prog
     if text.contains('/') {
         return Err(item
             .error(format!("`{shown}` is neither a bare name nor an absolute path"))
-            .hint("a relative path would name another file in every directory"));
+            .hint("write its absolute path: a relative one would name another file in every directory"));
     }
     if text.starts_with('-') || matches!(text, "." | "..") {
         return Err(item.error(format!("`{shown}` is not a program's name")));

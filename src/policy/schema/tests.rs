@@ -125,7 +125,7 @@ fn short_lists() {
         ("allow = [\"\"]", "2:10: a program's name cannot be empty"),
         (
             "allow = [\"./ls\"]",
-            "2:10: `./ls` is neither a bare name nor an absolute path; a relative path would name another file in every directory",
+            "2:10: `./ls` is neither a bare name nor an absolute path; write its absolute path: a relative one would name another file in every directory",
         ),
         ("allow = [\"-ls\"]", "2:10: `-ls` is not a program's name"),
         ("allow = [\"..\"]", "2:10: `..` is not a program's name"),
@@ -243,6 +243,11 @@ fn sections_with_words() {
         ("[sandbox]\nprocesses = 1", "3:13: `processes` in [sandbox] must be a string, not a whole number"),
         ("[sandbox]\nuser = \"0\"", "3:8: `0` is not a user's name"),
         ("[sandbox]\nuser = \"\"", "3:8: `` is not a user's name"),
+        (
+            // Two letters that both have to change are no typing error, and the opposite of what was meant.
+            "[network]\nmode = \"on\"",
+            "3:8: `mode` in [network] cannot be \"on\"; there are: none, host",
+        ),
         (
             "[network]\nmode = \"proxy\"",
             "3:8: `mode` in [network] cannot be \"proxy\"; there are: none, host",

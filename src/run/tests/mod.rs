@@ -66,6 +66,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
             path: Vec::new(),
         },
         guarded: Vec::new(),
+        caller_tmp: None,
     }
 }
 

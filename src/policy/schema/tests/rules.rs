@@ -57,7 +57,7 @@ fn the_rest_of_a_rule() {
             ),
             (
                 "exec = [\"a/b\"]",
-                "6:9: `a/b` is neither a bare name nor an absolute path; a relative path would name another file in every directory",
+                "6:9: `a/b` is neither a bare name nor an absolute path; write its absolute path: a relative one would name another file in every directory",
             ),
             ("limits = { pid = 1 }", "6:12: unknown key `pid` in `limits` of a rule; did you mean `pids`?"),
             ("env = { pas = [] }", "6:9: unknown key `pas` in `env` of a rule; did you mean `pass`?"),
@@ -264,7 +264,7 @@ fn tools() {
         ("argv = [\"{p}\"]", "5:9: the program of a tool cannot come from a parameter"),
         (
             "argv = [\"a/b\"]",
-            "5:9: `a/b` is neither a bare name nor an absolute path; a relative path would name another file in every directory",
+            "5:9: `a/b` is neither a bare name nor an absolute path; write its absolute path: a relative one would name another file in every directory",
         ),
         (
             "argv = [\"ls\", \"{p}\"]",
