@@ -208,10 +208,8 @@ pub fn attempt(
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
     supervisor.drive();
-    let mut gone = reap(pid, supervisor.pidfd());
-    if supervisor.verdict.lost {
-        gone &= hunt(&mut supervisor.verdict, held, cgroup, &reaper);
-    }
+    let reaped = reap(pid, supervisor.pidfd());
+    let gone = !supervisor.verdict.lost || hunt(&mut supervisor.verdict, held, cgroup, &reaper);
     supervisor.drain();
     let duration = began.elapsed();
     let Supervisor { verdict, streams, .. } = supervisor;
@@ -220,10 +218,9 @@ pub fn attempt(
     }
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
-    ended.unreaped |= !gone;
-    ended
-        .warnings
-        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
+    ended.unreaped |= !(reaped && gone);
+    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
+    ended.warnings.extend(layers.afterwards());
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
