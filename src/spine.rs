@@ -22,6 +22,7 @@ use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
 use crate::run::{self, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError};
+use crate::sys;
 
 /// One call: a request and the policies that the caller names.
 #[derive(Debug)]
@@ -232,7 +233,8 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    let audits = policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| a.file.canonicalize().ok());
+    let audits =
+        policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| sys::canonical(&a.file).ok());
     let with_lock = audits.flat_map(|file| {
         let mut lock = file.clone().into_os_string();
         lock.push(".lock");

@@ -103,8 +103,8 @@ fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
             .filter(|v| !v.is_empty())
     };
     let uid = nix::unistd::getuid();
-    let entry = nix::unistd::User::from_uid(uid).ok().flatten();
-    let home = entry.as_ref().map_or_else(|| PathBuf::from("/"), |u| u.dir.clone());
+    let entry = sys::account::account(uid.as_raw());
+    let home = entry.as_ref().map_or_else(|| PathBuf::from("/"), |u| u.home.clone());
     let search = Search {
         given: Vec::new(),
         env_policy: variable("GUARDEXEC_POLICY"),

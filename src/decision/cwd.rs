@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
-use nix::sys::stat::Mode;
 
 use super::{Denial, Facts, Judged, Match, Stage};
 use crate::decision::shown::repr;
-use crate::program::canonical_path;
+use crate::program::{canonical_path, open_by_path};
+use crate::sys::canonical;
 
 #[cfg(test)]
 mod tests;
@@ -41,8 +41,10 @@ pub(super) fn open(asked: Option<&Path>, facts: &Facts) -> Judged<Opened> {
             return invalid("the working directory guardexec was started in does not exist any more".into());
         }
     };
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let opened = nix::fcntl::open(&path, flags, Mode::empty()).and_then(|fd| {
+    let opened = open_by_path(&path, OFlag::O_DIRECTORY).and_then(|(fd, direct)| {
+        if direct {
+            return Ok(Opened { path: path.clone(), fd });
+        }
         let stat = nix::sys::stat::fstat(&fd)?;
         Ok(Opened { path: canonical_path(&fd, &stat)?, fd })
     });
@@ -70,7 +72,8 @@ pub(super) fn permit(opened: &Opened, matches: &[Match<'_>], facts: &Facts) -> J
 
 fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
     let default: Vec<PathBuf> = facts.start_dir.iter().cloned().collect();
-    let real = |root: &PathBuf| std::fs::canonicalize(root).ok();
+    // The working directory is canonical: what is spelled the same is too.
+    let real = |root: &PathBuf| if root == cwd { Some(root.clone()) } else { canonical(root).ok() };
     let mut roots = written.unwrap_or(&default).iter().filter_map(real);
     if is_bare(cwd, facts) {
         // Everything lies below these: a run starts in them only where the policy writes exactly that.
@@ -81,9 +84,7 @@ fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
 
 /// `/`, or the home directory itself.
 fn is_bare(cwd: &Path, facts: &Facts) -> bool {
-    cwd == Path::new("/")
-        || cwd == facts.home
-        || std::fs::canonicalize(&facts.home).is_ok_and(|home| home == cwd)
+    cwd == Path::new("/") || cwd == facts.home || canonical(&facts.home).is_ok_and(|home| home == cwd)
 }
 
 fn refusal(cwd: &Path, roots: &[PathBuf], facts: &Facts) -> Denial {

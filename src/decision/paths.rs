@@ -61,7 +61,7 @@ pub(super) fn may_lie_under(limit: &PathLimit, word: &[u8], paths: &Paths<'_>) -
         return below(&lexical(path), &limit.under);
     };
     let full = cwd.join(path);
-    let real_under = std::fs::canonicalize(&limit.under);
+    let real_under = crate::sys::canonical(&limit.under);
     let under = |p: &Path| below(p, &limit.under) || real_under.as_ref().is_ok_and(|u| below(p, u));
     let found = under(&lexical(&full)) || nearest(&full, MAX_LINKS).is_some_and(|real| under(&real));
     found && !certainly_another_kind(limit.kind, &full)
@@ -80,7 +80,7 @@ fn certainly_another_kind(kind: Option<PathKind>, full: &Path) -> bool {
 fn nearest(full: &Path, links: usize) -> Option<PathBuf> {
     let (real, rest) = full
         .ancestors()
-        .find_map(|part| Some((std::fs::canonicalize(part).ok()?, full.strip_prefix(part).ok()?)))?;
+        .find_map(|part| Some((crate::sys::canonical(part).ok()?, full.strip_prefix(part).ok()?)))?;
     let mut parts = rest.components();
     let Some(next) = parts.next() else { return Some(real) };
     match std::fs::read_link(real.join(next)) {

@@ -205,7 +205,7 @@ fn common(a: &[ProgramName], b: &[ProgramName], path: &[PathBuf]) -> Vec<Program
 /// What lies in both lists: of two paths of which one lies under the other, the deeper. Links are resolved first, so
 /// that a path below another one by its letters alone does not pass for it.
 fn intersect(a: &[PathBuf], b: &[PathBuf]) -> Vec<PathBuf> {
-    let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let real = |path: &PathBuf| crate::sys::canonical(path).unwrap_or_else(|_| path.clone());
     let under = |inner: &Path, outer: &Path| inner.starts_with(outer);
     let mut out = Vec::new();
     for x in a {

@@ -225,6 +225,15 @@ pub(super) fn is_unprintable(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// A text that is made [`printable`] only when it is shown.
+pub(super) struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(self.0))
+    }
+}
+
 /// Any text made safe to print on one line, and not longer than 200 characters.
 pub(super) fn printable(text: &str) -> String {
     let mut out: String = text.chars().take(200).map(shown).collect();

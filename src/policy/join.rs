@@ -62,7 +62,7 @@ fn all_rules(parts: &[Part]) -> impl Iterator<Item = (&Doc, &ReadRule)> {
 
 /// An id names one rule. The same short entry in two files is one and the same.
 fn unique_ids(parts: &[Part]) -> Result<(), PolicyError> {
-    let mut seen: HashMap<&str, &ReadRule> = HashMap::new();
+    let mut seen: HashMap<&str, &ReadRule> = HashMap::with_capacity(all_rules(parts).count());
     for (doc, read) in all_rules(parts) {
         match seen.get(read.rule.id.as_str()) {
             Some(first) if !(first.short && read.short) => {
@@ -140,10 +140,12 @@ struct Joined {
 
 impl Joined {
     fn add(&mut self, index: usize, file: File) {
-        for read in file.rules {
-            if !read.short || self.short.insert(read.rule.id.clone()) {
-                self.rules.push(read.rule);
-            }
+        if self.rules.is_empty() {
+            // The first file's rules are not copied again.
+            let kept = file.rules.into_iter().filter(|r| !r.short || self.short.insert(r.rule.id.clone()));
+            self.rules = kept.map(|read| read.rule).collect();
+        } else {
+            self.more_rules(file.rules);
         }
         self.tools.extend(file.tools.into_iter().map(|(name, (tool, _))| (name, tool)));
         self.limits = file.limits.over(&self.limits);
@@ -164,6 +166,15 @@ impl Joined {
         if file.audit.at.is_some() {
             self.audit.at = file.audit.at;
             self.audit_from.1 = index;
+        }
+    }
+
+    fn more_rules(&mut self, rules: Vec<ReadRule>) {
+        self.rules.reserve(rules.len());
+        for read in rules {
+            if !read.short || self.short.insert(read.rule.id.clone()) {
+                self.rules.push(read.rule);
+            }
         }
     }
 

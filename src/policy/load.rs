@@ -114,6 +114,8 @@ fn extended(error: PolicyError, path: &Path, from: Option<(&Doc, &Span)>) -> Pol
 
 struct Opened {
     file: OsFile,
+    /// Its length when it was opened.
+    length: u64,
     identity: Identity,
     canonical: PathBuf,
 }
@@ -135,7 +137,7 @@ fn open(path: &Path, uid: u32) -> Result<Opened, PolicyError> {
     if (named.dev(), named.ino()) != identity {
         return Err(PolicyError::file(ErrorKind::Untrusted, path, "the file was replaced while it was read"));
     }
-    Ok(Opened { file, identity, canonical })
+    Ok(Opened { file, length: meta.len(), identity, canonical })
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> PolicyError {
@@ -166,7 +168,9 @@ fn cannot_open(path: &Path, error: &io::Error) -> PolicyError {
 }
 
 fn read(opened: &Opened, path: &Path) -> Result<Vec<u8>, PolicyError> {
-    let mut bytes = Vec::new();
+    // With room for a byte more, the end is found without growing.
+    let room = opened.length.min(MAX_FILE) + 1;
+    let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
     let count =
         (&opened.file).take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
     if u64::try_from(count).unwrap_or(u64::MAX) > MAX_FILE {

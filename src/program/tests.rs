@@ -99,3 +99,30 @@ fn the_hash_is_of_the_content() {
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
 }
+
+#[test]
+fn only_a_plain_path_without_links_is_taken_as_canonical() {
+    let here = std::fs::canonicalize(std::env::temp_dir()).unwrap();
+    let dir = here.join(format!("guardexec-plain-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("file"), "x").unwrap();
+    std::os::unix::fs::symlink("file", dir.join("link")).unwrap();
+    std::os::unix::fs::symlink(&dir, dir.join("up")).unwrap();
+    for (path, direct) in
+        [("file", true), ("link", false), ("up/file", false), ("./file", false), ("none/../file", false)]
+    {
+        match open_by_path(&dir.join(path), OFlag::empty()) {
+            Ok((file, found)) => {
+                let stat = nix::sys::stat::fstat(&file).unwrap();
+                let canonical = canonical_path(&file, &stat).unwrap();
+                assert_eq!(canonical, dir.join("file"), "{path}");
+                // Without openat2(2) everything goes the long way.
+                assert!(!found || direct, "{path}");
+            }
+            Err(errno) => assert_eq!((path, errno), ("none/../file", Errno::ENOENT)),
+        }
+    }
+    assert_eq!(open_by_path(&dir.join("none"), OFlag::empty()).unwrap_err(), Errno::ENOENT);
+    assert_eq!(open_by_path(&dir.join("file/x"), OFlag::empty()).unwrap_err(), Errno::ENOTDIR);
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use super::LimitKind;
@@ -62,8 +61,8 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
         let ours = !matches!(c.input, Input::Null | Input::File(_));
         for end in [&out_child, &err_child].into_iter().chain(ours.then_some(&input)) {
             // Already ours inside a run of another guardexec, which may change no owner.
-            let found = std::fs::File::from(end.try_clone()?).metadata()?;
-            if (found.uid(), found.gid()) != (uid, gid) {
+            let found = nix::sys::stat::fstat(end)?;
+            if (found.st_uid, found.st_gid) != (uid, gid) {
                 std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
             }
         }
@@ -208,9 +207,7 @@ pub fn attempt(
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
     supervisor.drive();
-    let reaped = reap(pid, supervisor.pidfd());
-    let gone = !supervisor.verdict.lost || hunt(&mut supervisor.verdict, held, cgroup, &reaper);
-    supervisor.drain();
+    let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();
     let Supervisor { verdict, streams, .. } = supervisor;
     if let Some((step, errno)) = verdict.unable {
@@ -218,10 +215,33 @@ pub fn attempt(
     }
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
-    ended.unreaped |= !(reaped && gone);
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    ended.warnings.extend(layers.afterwards());
+    ended.unreaped |= !gone;
+    ended
+        .warnings
+        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
     Ok(Attempt::Ended(Box::new(ended)))
+}
+
+/// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
+/// nothing is left.
+fn conclude(
+    supervisor: &mut Supervisor<'_>,
+    pid: Pid,
+    cgroup: Option<&Cgroup>,
+    held: Held,
+    reaper: &Reaper,
+) -> bool {
+    if supervisor.verdict.account.is_some() {
+        // The tree is dead and accounted for. Meanwhile the kernel takes down the keeper and its namespaces.
+        supervisor.drain();
+        return reap(pid, supervisor.pidfd());
+    }
+    let mut gone = reap(pid, supervisor.pidfd());
+    if supervisor.verdict.lost {
+        gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
+    }
+    supervisor.drain();
+    gone
 }
 
 /// Ends what a keeper left that was killed itself. Whether all of it is gone.

@@ -85,6 +85,10 @@ struct Keeper<'a> {
     mask: SignalSet,
     main: Pid,
     main_ended: bool,
+    /// How the main process ended and what it used, until the front is told.
+    untold: Option<(i32, Usage)>,
+    /// All descriptors that are needed once the main process has ended.
+    needed: Vec<RawFd>,
     /// When killing began.
     killing: Option<Instant>,
     /// The front process has its account of the main process and wants the rest.
@@ -114,11 +118,7 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
-        let started = match task.cgroup {
-            Some(cgroup) => spawn::start_in_cgroup(&task.plan, cgroup.descriptor()),
-            None => spawn::start(&task.plan),
-        };
-        let main = match started {
+        let main = match spawn::start(&task.plan, task.cgroup.map(Cgroup::descriptor)) {
             Ok(pid) => pid,
             Err(error) if task.cgroup.is_some() => fail(Step::Cgroup, errno_of(&error)),
             Err(error) => {
@@ -132,14 +132,16 @@ impl<'a> Keeper<'a> {
             let _ = process::kill(main, libc::SIGKILL);
             process::exit_now(0)
         }
-        // The child has its own now; a copy here would keep the pipes open.
-        let mut keep = vec![task.control.as_raw_fd()];
+        let mut needed = vec![task.control.as_raw_fd()];
         if let Some(cgroup) = task.cgroup {
-            keep.extend(cgroup.descriptors());
+            needed.extend(cgroup.descriptors());
             // Somebody has to remove the cgroup when the front process is killed: see `alone`.
             let _ = process::set_parent_death_signal(libc::SIGCONT);
         }
-        fd::close_all_but(&mut keep);
+        // The output pipes stay open until the main process has ended. Else their end would wake the front before
+        // there is anything to tell it.
+        let mut open: Vec<RawFd> = needed.iter().chain(&task.plan.stdio[1..]).copied().collect();
+        fd::close_all_but(&mut open);
         Keeper {
             control: task.control,
             held,
@@ -147,6 +149,8 @@ impl<'a> Keeper<'a> {
             mask,
             main,
             main_ended: false,
+            untold: None,
+            needed,
             killing: None,
             finishing: false,
             backstop: task.backstop,
@@ -222,6 +226,16 @@ impl<'a> Keeper<'a> {
 
     /// Reaps all that is dead. Whether no child is left; then nothing of the tree is, since orphans come here.
     fn reap(&mut self) -> bool {
+        let none_left = self.reap_dead();
+        if !none_left && let Some((status, usage)) = self.untold.take() {
+            // What is left may hold the pipes; when it lets go the front has to see their end.
+            fd::close_all_but(&mut self.needed);
+            self.report(&Report::MainEnded(status, usage));
+        }
+        none_left
+    }
+
+    fn reap_dead(&mut self) -> bool {
         loop {
             match process::try_wait(-1) {
                 Waited::NoneDead => return false,
@@ -255,7 +269,7 @@ impl<'a> Keeper<'a> {
                 self.report(&Report::Limit(limit as i32));
             }
         }
-        self.report(&Report::MainEnded(status, usage));
+        self.untold = Some((status, usage));
     }
 
     fn report(&self, report: &Report) {
@@ -272,7 +286,12 @@ impl<'a> Keeper<'a> {
         self.account.refused = self.cgroup.map_or(0, Cgroup::refused_tasks);
         let peak = self.cgroup.and_then(Cgroup::peak).unwrap_or(0);
         usage.max_rss = usage.max_rss.max(peak);
-        self.report(&Report::Done(self.account));
+        let account = self.account;
+        let report = match self.untold.take() {
+            Some((status, usage)) => Report::Over(status, usage, account),
+            None => Report::Done(account),
+        };
+        self.report(&report);
     }
 
     /// The front process is gone or has its answer: nobody will ask, so nothing may be left.

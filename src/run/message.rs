@@ -52,6 +52,8 @@ pub enum Report {
     MainEnded(i32, Usage),
     /// Nothing of the tree is left.
     Done(Account),
+    /// The last two at once, where the main process was the last: the front wakes up once.
+    Over(i32, Usage, Account),
 }
 
 fn us(time: Duration) -> u64 {
@@ -103,6 +105,21 @@ pub trait Message: Sized {
     fn decode(words: &[u64; WORDS]) -> Option<Self>;
 }
 
+impl Account {
+    fn words(&self) -> [u64; 7] {
+        let Usage { user, system, max_rss } = self.usage;
+        let (processes, survivors) = (self.processes.into(), self.survivors.into());
+        [us(user), us(system), max_rss, processes, survivors, self.unreaped.into(), self.refused]
+    }
+}
+
+/// `first`, then `then`, then zeros.
+fn after<const N: usize, const M: usize>(first: [u64; N], then: [u64; M]) -> [u64; WORDS] {
+    let mut all = words(first);
+    all[N..N + M].copy_from_slice(&then);
+    all
+}
+
 fn words<const N: usize>(some: [u64; N]) -> [u64; WORDS] {
     let mut all = [0; WORDS];
     all[..N].copy_from_slice(&some);
@@ -136,16 +153,10 @@ impl Message for Report {
             Report::OldProc(errno) => words([3, word(errno)]),
             Report::Limit(kind) => words([4, word(kind)]),
             Report::MainEnded(status, u) => words([5, word(status), us(u.user), us(u.system), u.max_rss]),
-            Report::Done(a) => words([
-                6,
-                us(a.usage.user),
-                us(a.usage.system),
-                a.usage.max_rss,
-                a.processes.into(),
-                a.survivors.into(),
-                a.unreaped.into(),
-                a.refused,
-            ]),
+            Report::Done(a) => after([6], a.words()),
+            Report::Over(status, u, a) => {
+                after([7, word(status), us(u.user), us(u.system), u.max_rss], a.words())
+            }
         }
     }
 
@@ -155,19 +166,21 @@ impl Message for Report {
             system: Duration::from_micros(w[at + 1]),
             max_rss: w[at + 2],
         };
+        let account = |at: usize| Account {
+            usage: usage(at),
+            processes: w[at + 3] as u32,
+            survivors: w[at + 4] as u32,
+            unreaped: w[at + 5] != 0,
+            refused: w[at + 6],
+        };
         Some(match w[0] {
             1 => Report::Unable(number(w[1]), number(w[2])),
             2 => Report::NotStarted(number(w[1]), number(w[2])),
             3 => Report::OldProc(number(w[1])),
             4 => Report::Limit(number(w[1])),
             5 => Report::MainEnded(number(w[1]), usage(2)),
-            6 => Report::Done(Account {
-                usage: usage(1),
-                processes: w[4] as u32,
-                survivors: w[5] as u32,
-                unreaped: w[6] != 0,
-                refused: w[7],
-            }),
+            6 => Report::Done(account(1)),
+            7 => Report::Over(number(w[1]), usage(2), account(5)),
             _ => return None,
         })
     }
@@ -231,6 +244,7 @@ mod tests {
             Report::MainEnded(-1, account.usage),
             Report::Limit(2),
             Report::Done(account),
+            Report::Over(256, Usage { max_rss: 3, ..account.usage }, account),
         ] {
             send(a.as_fd(), &report).unwrap();
             assert_eq!(receive::<Report>(b.as_fd()), Received::Message(report));

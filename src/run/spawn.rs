@@ -38,6 +38,8 @@ impl Stack {
     }
 }
 
+/// Only where the child could not be made: else the mapping stays for the short life of the keeper, which would pay more
+/// for taking it down.
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new`, with this size, and nobody runs on it any more: the keeper
@@ -73,9 +75,9 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// As [`start`], the child being born in the cgroup behind a descriptor. No C library has this call: on a stack of
+/// As [`start`] without a cgroup, the child being born in the one behind a descriptor. No C library has this call: on a stack of
 /// its own the child cannot return from a function, so it goes on inside the assembly.
-pub fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
+fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let stack = Stack::new()?;
     let argument = std::ptr::from_ref(plan).cast_mut().cast::<c_void>();
@@ -89,7 +91,11 @@ pub fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
     };
     // SAFETY: as in `start`; `args` describes that stack and lives through the call.
     let ret = unsafe { clone3(&args, argument) };
-    if ret < 0 { Err(io::Error::from_raw_os_error(-ret as i32)) } else { Ok(ret as Pid) }
+    if ret < 0 {
+        return Err(io::Error::from_raw_os_error(-ret as i32));
+    }
+    std::mem::forget(stack);
+    Ok(ret as Pid)
 }
 
 /// clone3(2) of a child that calls [`enter`] and never comes back.
@@ -161,13 +167,20 @@ unsafe fn clone3(_: &CloneArgs, _: *mut c_void) -> isize {
 }
 
 /// Starts the child and returns when it has executed the program or given up ([`Plan::failure`] then says where).
-/// All signals must be blocked.
-pub fn start(plan: &Plan<'_>) -> io::Result<Pid> {
+/// All signals must be blocked. With a `cgroup` it is born there.
+pub fn start(plan: &Plan<'_>, cgroup: Option<RawFd>) -> io::Result<Pid> {
+    if let Some(cgroup) = cgroup {
+        return start_in_cgroup(plan, cgroup);
+    }
     let stack = Stack::new()?;
     let argument = std::ptr::from_ref(plan).cast_mut().cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: `enter` runs on a stack of its own and only reads the plan (its failure cells are atomics); the
     // keeper has one thread, which the kernel lets sleep until the child execs or exits.
     let pid = unsafe { libc::clone(enter, stack.top(), flags, argument) };
-    if pid == -1 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+    if pid == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    std::mem::forget(stack);
+    Ok(pid)
 }

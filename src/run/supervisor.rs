@@ -236,11 +236,17 @@ impl<'s> Supervisor<'s> {
             }
             Report::Limit(kind) => self.hear_limit(LimitKind::from_number(kind)),
             Report::MainEnded(status, usage) => self.main_ended(status, usage),
-            Report::Done(account) => {
-                self.verdict.account = Some(account);
-                self.phase = Phase::Over;
+            Report::Done(account) => self.all_over(account),
+            Report::Over(status, usage, account) => {
+                self.main_ended(status, usage);
+                self.all_over(account);
             }
         }
+    }
+
+    fn all_over(&mut self, account: Account) {
+        self.verdict.account = Some(account);
+        self.phase = Phase::Over;
     }
 
     fn hear_limit(&mut self, kind: Option<LimitKind>) {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use super::identity::{self, Identity, Need};
 use super::mount::keep::{self, Kept};
-use super::mount::{self};
+use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
 use super::readback::Readback;
@@ -27,6 +27,7 @@ use crate::program::ProgramKind;
 use crate::request::quote;
 
 mod filter;
+mod input;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -136,6 +137,8 @@ struct Builder<'a> {
     why: Vec<(Layer, String)>,
     /// The policy grants reading `/` itself.
     granted_root: bool,
+    /// Where a private tmp can be, once that was looked up.
+    places: TmpPlaces,
 }
 
 impl<'a> Builder<'a> {
@@ -160,7 +163,15 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false };
+        let mut builder = Builder {
+            job,
+            wanted,
+            ground,
+            layers,
+            why: Vec::new(),
+            granted_root: false,
+            places: TmpPlaces::default(),
+        };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -217,8 +228,10 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
-        let kept = self.workspace();
+        let mut kept = self.workspace();
+        kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
+        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
@@ -296,7 +309,7 @@ impl<'a> Builder<'a> {
                 "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
             );
         }
-        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent);
+        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent, &kept.links);
         kept
     }
 
@@ -314,6 +327,7 @@ impl<'a> Builder<'a> {
             cwd: &self.job.cwd,
             tmp_size: size,
             kept: Some(&kept),
+            places: &self.places,
             map: &self.wanted.filesystem.map,
             own_proc: true,
         };
@@ -336,7 +350,9 @@ impl<'a> Builder<'a> {
     /// Where the private tmp is, and the environment that says so.
     fn tmp(&mut self) -> Result<PathBuf, PrepareError> {
         let dir = if self.ground.namespaces {
-            mount::tmp_place(&self.job.cwd, &self.wanted.filesystem)
+            self.places = TmpPlaces::find();
+            self.places
+                .first(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {
             let tmp = TmpDir::new(self.layers.identity.numbers(), self.job.caller_tmp.as_deref())?;

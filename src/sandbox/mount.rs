@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use super::raw::{self as calls, Errno, mounts as raw};
 use super::view::{Access, PathRule, View};
 use crate::policy::model::Filesystem;
+use crate::sys::canonical;
 
 mod everything;
 pub mod keep;
@@ -43,6 +44,8 @@ pub struct Spec<'a> {
     pub tmp_size: u64,
     /// What may be written and yet must not change (see [`keep::find`]); none under `strict`.
     pub kept: Option<&'a keep::Kept>,
+    /// Where a private tmp can be on this machine.
+    pub places: &'a TmpPlaces,
     /// `map`: (where the run sees it, what it is on the host), both canonical.
     pub map: &'a [(PathBuf, PathBuf)],
     /// A `/proc` of its own: in a new PID namespace only.
@@ -173,7 +176,7 @@ impl Prepared {
             return Prepared::over_everything(spec);
         }
         let named = spec.view.rules.iter().map(|rule| rule.path.as_path());
-        let dirs = tmp_dirs(named.chain([spec.cwd]));
+        let dirs = spec.places.free(named.chain([spec.cwd]));
         let Some(tmp) = dirs.first().cloned() else { return Err(Error::NoTmp) };
         let mut plan = Plan { steps: vec![Step::Private], slots: 0 };
         let trees = plan.hold(spec, &dirs)?;
@@ -196,24 +199,35 @@ impl Prepared {
     }
 }
 
-/// Where the private tmp of a run will be, for the view and the environment; `None` where the policy or the working
-/// directory claims every place.
-pub fn tmp_place<'a>(cwd: &'a Path, lists: &'a Filesystem) -> Option<PathBuf> {
-    let named = lists.read.iter().chain(&lists.write).flatten().map(PathBuf::as_path);
-    tmp_dirs(named.chain([cwd])).into_iter().next()
-}
+/// The directories to put a private tmp on, looked up once a run.
+#[derive(Debug, Clone, Default)]
+pub struct TmpPlaces(Vec<PathBuf>);
 
-/// The canonical directories to put a private tmp on: not those that `named` paths are or contain.
-fn tmp_dirs<'a>(named: impl Iterator<Item = &'a Path> + Clone) -> Vec<PathBuf> {
-    let mut dirs = Vec::new();
-    for dir in TMP_DIRS {
-        let Ok(dir) = Path::new(dir).canonicalize() else { continue };
-        let taken = named.clone().any(|path| path != Path::new("/") && dir.starts_with(path));
-        if !taken && !dirs.contains(&dir) && dir.is_dir() {
-            dirs.push(dir);
+impl TmpPlaces {
+    /// Those that this machine has, canonical.
+    pub fn find() -> TmpPlaces {
+        let mut dirs = Vec::new();
+        for dir in TMP_DIRS {
+            let Ok(dir) = canonical(Path::new(dir)) else { continue };
+            if !dirs.contains(&dir) && dir.is_dir() {
+                dirs.push(dir);
+            }
         }
+        TmpPlaces(dirs)
     }
-    dirs
+
+    /// Where the private tmp of a run will be, for the view and the environment; `None` where the policy or the
+    /// working directory claims every place.
+    pub fn first<'a>(&self, cwd: &'a Path, lists: &'a Filesystem) -> Option<PathBuf> {
+        let named = lists.read.iter().chain(&lists.write).flatten().map(PathBuf::as_path);
+        self.free(named.chain([cwd])).into_iter().next()
+    }
+
+    /// Those that none of the `named` paths is or contains.
+    fn free<'a>(&self, named: impl Iterator<Item = &'a Path> + Clone) -> Vec<PathBuf> {
+        let taken = |dir: &Path| named.clone().any(|path| path != Path::new("/") && dir.starts_with(path));
+        self.0.iter().filter(|dir| !taken(dir)).cloned().collect()
+    }
 }
 
 /// A tree of the host that is attached again after everything became read-only or a tmp was put over it.

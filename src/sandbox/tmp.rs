@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use super::raw::secret::random_u64;
+use crate::sys::canonical;
 
 /// A directory of the run's own, removed with everything in it when this is dropped.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl TmpDir {
         let mut last = io::Error::from_raw_os_error(libc::ENOENT);
         // The caller's own comes last: a caller may not say where the runs of a free guardexec write.
         for base in [Path::new("/tmp"), Path::new("/var/tmp")].into_iter().chain(caller_tmp) {
-            let made = base.canonicalize().and_then(|base| {
+            let made = canonical(base).and_then(|base| {
                 let dir = base.join(format!("guardexec-{name:016x}"));
                 fs::DirBuilder::new().mode(0o700).create(&dir).map(|()| TmpDir(dir))
             });

@@ -161,7 +161,7 @@ pub fn privileged_reader(identity: &Identity) -> bool {
 
 /// Links resolved, where the path exists: Landlock and mounts are about what it leads to.
 fn canonical(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    crate::sys::canonical(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reading, and under `workspace` without an `exec` list executing what can be read.

@@ -10,10 +10,10 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes in the arena. Untouched pages cost nothing.
-const SIZE: usize = 1 << 20;
-/// Blocks of 16, 32, ... 4096 bytes are kept for reuse.
-const CLASSES: usize = 9;
+const SIZE: usize = 4 << 20;
 const SMALLEST: usize = 16;
+/// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
+const CLASSES: usize = 8 + 5 * 4;
 /// What is larger than this never comes from the arena: it would use it up.
 const LARGEST: usize = 128 << 10;
 
@@ -22,6 +22,8 @@ struct Memory(UnsafeCell<[u8; SIZE]>);
 
 struct State {
     used: usize,
+    /// What lies above was never handed out: it is still zero.
+    touched: usize,
     free: [usize; CLASSES],
 }
 
@@ -42,7 +44,7 @@ impl Arena {
     pub const fn new() -> Arena {
         Arena {
             memory: Memory(UnsafeCell::new([0; SIZE])),
-            state: UnsafeCell::new(State { used: 0, free: [0; CLASSES] }),
+            state: UnsafeCell::new(State { used: 0, touched: 0, free: [0; CLASSES] }),
             busy: AtomicBool::new(false),
         }
     }
@@ -65,8 +67,8 @@ impl Arena {
         result
     }
 
-    /// A block of the arena, or `None` where there is none that large.
-    fn take(&self, layout: Layout) -> Option<*mut u8> {
+    /// A block of the arena and how many of its first bytes may not be zero; `None` where there is none that large.
+    fn take(&self, layout: Layout) -> Option<(*mut u8, usize)> {
         if layout.size() > LARGEST || layout.align() > 4096 {
             return None;
         }
@@ -76,7 +78,7 @@ impl Arena {
                 if block != 0 {
                     // SAFETY: a free block of this class holds the address of the next one in its first word.
                     state.free[class] = unsafe { *(block as *const usize) };
-                    return Some(block as *mut u8);
+                    return Some((block as *mut u8, layout.size()));
                 }
             }
             let (size, align) = shape(layout);
@@ -85,7 +87,9 @@ impl Arena {
                 return None;
             }
             state.used = start + size;
-            Some((self.base() + start) as *mut u8)
+            let old = state.touched.saturating_sub(start).min(layout.size());
+            state.touched = state.touched.max(state.used);
+            Some(((self.base() + start) as *mut u8, old))
         })
     }
 
@@ -107,15 +111,31 @@ impl Arena {
 
 /// Which list a block belongs to; `None` for large or strangely aligned ones.
 fn class_of(layout: Layout) -> Option<usize> {
-    let size = layout.size().max(SMALLEST).next_power_of_two();
-    let class = (size / SMALLEST).trailing_zeros() as usize;
+    let units = layout.size().div_ceil(SMALLEST).max(1);
+    let class = if units <= 8 {
+        units - 1
+    } else {
+        // Two bits below the highest one of what is the last to fit: four steps a doubling.
+        let last = units - 1;
+        let shift = last.ilog2() as usize - 2;
+        8 + (shift - 1) * 4 + ((last >> shift) & 3)
+    };
     (class < CLASSES && layout.align() <= SMALLEST).then_some(class)
 }
 
-/// What a block really takes: classes are powers of two, so that any block of one fits any request of it.
+/// The bytes of a class's blocks.
+fn size_of_class(class: usize) -> usize {
+    if class < 8 {
+        return (class + 1) * SMALLEST;
+    }
+    let (shift, step) = ((class - 8) / 4 + 1, (class - 8) % 4);
+    ((4 + step + 1) << shift) * SMALLEST
+}
+
+/// What a block really takes: any block of a class fits any request of it.
 fn shape(layout: Layout) -> (usize, usize) {
     match class_of(layout) {
-        Some(class) => (SMALLEST << class, SMALLEST),
+        Some(class) => (size_of_class(class), SMALLEST),
         None => (layout.size().next_multiple_of(SMALLEST), layout.align().max(SMALLEST)),
     }
 }
@@ -125,9 +145,22 @@ fn shape(layout: Layout) -> (usize, usize) {
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
-            Some(block) => block,
+            Some((block, _)) => block,
             // SAFETY: passed on as it came.
             None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    /// Memory that was never handed out is zero already, and not touching it saves a fault a page.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match self.take(layout) {
+            Some((block, old)) => {
+                // SAFETY: the block is ours and at least that long.
+                unsafe { std::ptr::write_bytes(block, 0, old) };
+                block
+            }
+            // SAFETY: passed on as it came.
+            None => unsafe { System.alloc_zeroed(layout) },
         }
     }
 
@@ -153,6 +186,7 @@ unsafe impl GlobalAlloc for Arena {
             let last = offset + old == state.used && offset + new <= SIZE && new <= LARGEST;
             if last {
                 state.used = offset + new;
+                state.touched = state.touched.max(state.used);
             }
             last || old == new
         });
@@ -211,6 +245,37 @@ mod tests {
             assert_eq!(arena.alloc(layout(50, 8)), first, "a freed block of the class comes first");
             arena.dealloc(first, layout(50, 8));
             arena.dealloc(second, layout(64, 8));
+        }
+    }
+
+    #[test]
+    fn classes_hold_what_belongs_to_them_and_little_more() {
+        let mut before = None;
+        for size in 1..=4096 {
+            let class = class_of(layout(size, 8)).unwrap();
+            let room = size_of_class(class);
+            assert!(room >= size && room < size + SMALLEST + size / 4, "{size} in {room}");
+            assert!(before == Some(class) || before.map_or(0, |b| b + 1) == class, "{size}");
+            before = Some(class);
+        }
+        assert_eq!(before, Some(CLASSES - 1));
+        assert_eq!(class_of(layout(4097, 8)), None);
+    }
+
+    #[test]
+    fn zeroed_blocks_are_zero_whoever_had_them_before() {
+        static ARENA: Arena = Arena::new();
+        let arena = &ARENA;
+        // SAFETY: every block is read and written within its size and given back with its own layout.
+        unsafe {
+            for size in [100, 5000, 100, 9000, 60, 5000, 200_000] {
+                let block = arena.alloc_zeroed(layout(size, 8));
+                assert!((0..size).all(|i| *block.add(i) == 0), "{size}");
+                std::ptr::write_bytes(block, 0xff, size);
+                let grown = arena.realloc(block, layout(size, 8), size + 3000);
+                std::ptr::write_bytes(grown, 0xff, size + 3000);
+                arena.dealloc(grown, layout(size + 3000, 8));
+            }
         }
     }
 

@@ -1,13 +1,16 @@
 //! Leaf: safe wrappers over system calls. Nearly all `unsafe` of the program is in this room, every block with
 //! its reason. Nothing here knows of policies, runs or results.
 
+pub mod account;
 pub mod arena;
 pub mod environ;
 pub mod fd;
+pub mod path;
 pub mod process;
 pub mod signal;
 
 pub use environ::{hide_initial_environment, take_environment};
+pub use path::canonical;
 
 use std::io;
 

@@ -2,7 +2,7 @@
 
 use super::reader::{Item, Table};
 use super::value;
-use crate::policy::error::{PolicyError, printable};
+use crate::policy::error::{PolicyError, Shown, printable};
 use crate::policy::model::{ArgRules, Flag, Operand, Verdict};
 use crate::policy::value::ValueLimits;
 
@@ -108,7 +108,7 @@ fn value_limits(item: &Item<'_>) -> Result<ValueLimits, PolicyError> {
 
 fn flag_name(item: &Item<'_>) -> Result<String, PolicyError> {
     let name = item.string()?;
-    let shown = printable(name);
+    let shown = Shown(name);
     if !name.starts_with('-') {
         return Err(item.error(format!("the flag `{shown}` does not start with `-`")));
     }

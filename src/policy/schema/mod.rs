@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{ErrorKind, PolicyError, Spot, printable};
+use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
 use reader::Table;
 pub(super) use tool::placeholders;
@@ -125,7 +125,7 @@ impl Doc {
     /// A path as written, made absolute: `~` is the home, anything relative starts at this file's directory.
     /// `..` may only stand before the first name, where no link can change its meaning.
     pub fn resolve(&self, text: &str, span: &Span) -> Result<PathBuf, PolicyError> {
-        let shown = printable(text);
+        let shown = Shown(text);
         if text.is_empty() {
             return Err(self.error(span, "a path cannot be empty"));
         }
@@ -163,7 +163,7 @@ impl Doc {
     fn at_home<'t>(
         &self,
         text: &'t str,
-        shown: &str,
+        shown: &Shown<'_>,
         span: &Span,
     ) -> Result<(PathBuf, &'t str), PolicyError> {
         let rest = &text[1..];
@@ -202,8 +202,7 @@ pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
     let top = Table::root(doc, tree.get_ref());
     top.only(TOP)?;
     sections::version(&top)?;
-    let mut rules = rule::short(&top)?;
-    rules.extend(rule::long(&top)?);
+    let rules = rule::all(&top)?;
     Ok(File {
         extends: sections::extends(&top)?,
         rules,

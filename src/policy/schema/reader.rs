@@ -173,6 +173,14 @@ impl<'a> Item<'a> {
         matches!(self.value, DeValue::Array(_))
     }
 
+    /// How many entries a list has; 0 for anything else.
+    pub fn length(&self) -> usize {
+        match self.value {
+            DeValue::Array(entries) => entries.len(),
+            _ => 0,
+        }
+    }
+
     pub fn is_number(&self) -> bool {
         matches!(self.value, DeValue::Integer(_) | DeValue::Float(_))
     }

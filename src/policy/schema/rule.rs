@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::reader::{Item, Table};
 use super::{ReadRule, Span, args, sections};
-use crate::policy::error::{PolicyError, is_unprintable, printable};
+use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
 use crate::policy::model::{ArgRules, Example, ExampleCommand, Network, Own, ProgramName, Rule, Verdict};
 
 const KEYS: &[&str] = &[
@@ -37,9 +37,17 @@ pub(super) const DECISIONS: [(&str, Verdict); 3] =
 /// Longest id and name of an asker, in bytes: they stand in every result and audit record.
 const MAX_NAME: usize = 128;
 
-/// The lists `allow` and `deny`.
-pub(super) fn short(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
-    let mut rules: Vec<ReadRule> = Vec::new();
+/// The lists `allow` and `deny`, then all `[[rule]]`. Rules are large and a policy may have hundreds: they are written
+/// once, where they stay.
+pub(super) fn all(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
+    let length = |key| top.get(key).map_or(0, |item| item.length());
+    let mut rules = Vec::with_capacity(length("allow") + length("deny") + length("rule"));
+    short(top, &mut rules)?;
+    long(top, &mut rules)?;
+    Ok(rules)
+}
+
+fn short(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
     let mut seen: HashMap<ProgramName, Verdict> = HashMap::new();
     for (key, decision) in [("allow", Verdict::Allow), ("deny", Verdict::Deny)] {
         let Some(item) = top.get(key) else { continue };
@@ -55,7 +63,7 @@ pub(super) fn short(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
             rules.push(short_rule(&entry, name, decision));
         }
     }
-    Ok(rules)
+    Ok(())
 }
 
 fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRule {
@@ -75,13 +83,15 @@ fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRul
     ReadRule { rule, id: entry.span.clone(), short: true }
 }
 
-/// All `[[rule]]`.
-pub(super) fn long(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
-    let Some(item) = top.get("rule") else { return Ok(Vec::new()) };
+fn long(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
+    let Some(item) = top.get("rule") else { return Ok(()) };
     if !item.is_list() {
         return Err(item.error("`rule` must be a list of tables").hint("write `[[rule]]`"));
     }
-    item.list("a list of tables")?.iter().map(|entry| rule(&entry.table("[[rule]]")?)).collect()
+    for entry in item.list("a list of tables")? {
+        rules.push(rule(&entry.table("[[rule]]")?)?);
+    }
+    Ok(())
 }
 
 fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
@@ -172,7 +182,7 @@ fn programs(item: &Item<'_>, decision: Verdict) -> Result<Vec<ProgramName>, Poli
 /// A bare name or an absolute path. `decision` is what a rule for it would decide; `None` for `exec` lists.
 pub(super) fn program(item: &Item<'_>, decision: Option<Verdict>) -> Result<ProgramName, PolicyError> {
     let text = item.string()?;
-    let shown = printable(text);
+    let shown = Shown(text);
     if text == "*" {
         return Err(every_program(item, decision));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::reader::{Item, Name, Table};
 use super::{ReadAudit, ReadNetwork, Span};
-use crate::policy::error::{PolicyError, printable};
+use crate::policy::error::{PolicyError, Shown, printable};
 use crate::policy::model::{
     EnvPolicy, Filesystem, Layer, Limits, NetworkMode, Profile, SandboxPolicy, Syntax, TreeKind,
 };
@@ -96,7 +96,7 @@ pub(super) fn env(t: &Table<'_>) -> Result<EnvPolicy, PolicyError> {
 
 /// A name that may carry `*` as a wildcard, and nothing else that looks like one.
 fn env_pattern(item: &Item<'_>, name: &str) -> Result<(), PolicyError> {
-    let shown = printable(name);
+    let shown = Shown(name);
     if name == "PATH" {
         return Err(item
             .error("the caller's PATH is never used")

@@ -48,6 +48,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         cwd: "/tmp".into(),
         cwd_fd: open("/tmp"),
         input: Input::Null,
+        caller_tmp: None,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),
         tree,
@@ -65,7 +66,6 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
             path: Vec::new(),
         },
         guarded: Vec::new(),
-        caller_tmp: None,
     }
 }
 

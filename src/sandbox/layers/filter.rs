@@ -9,6 +9,7 @@ use crate::sandbox::raw;
 use crate::sandbox::raw::secret::SecretPath;
 use crate::sandbox::seccomp::{self, Execution, Network};
 use crate::sandbox::{PrepareError, Stage, Step, landlock};
+use crate::sys::canonical;
 
 impl Builder<'_> {
     /// The system call filter: network, system calls, execution.
@@ -90,9 +91,9 @@ impl Builder<'_> {
     /// The files of `exec`; names that the search path does not have cannot be started anyway.
     pub(super) fn executables(&self) -> Option<Vec<PathBuf>> {
         let find = |name: &ProgramName| match name {
-            ProgramName::Absolute(path) => path.canonicalize().ok(),
+            ProgramName::Absolute(path) => canonical(path).ok(),
             ProgramName::Bare(name) => {
-                self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?.canonicalize().ok()
+                canonical(&self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?).ok()
             }
         };
         self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())

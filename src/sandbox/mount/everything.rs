@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Error, Plan, Prepared, Spec, Step, c_path, root, tmp_dirs};
+use super::{Error, Plan, Prepared, Spec, Step, c_path, root};
 
 impl Prepared {
     /// For a view of everything (`host`): the mounts stay as they are, and only what is denied is hidden, and what is
@@ -11,7 +11,7 @@ impl Prepared {
         let hidden = spec.view.hide.iter().map(PathBuf::as_path);
         let apart =
             |dir: &PathBuf| !hidden.clone().any(|path| path.starts_with(dir) || dir.starts_with(path));
-        let stage = tmp_dirs(std::iter::empty()).into_iter().find(apart).ok_or(Error::NoTmp)?;
+        let stage = spec.places.free(std::iter::empty()).into_iter().find(apart).ok_or(Error::NoTmp)?;
         let mut plan = Plan { steps: vec![Step::Private], slots: 0 };
         if let Some(seen) = root::missing(spec.map)?.first() {
             return Err(Error::MapTarget(seen.to_path_buf()));

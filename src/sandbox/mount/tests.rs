@@ -40,7 +40,8 @@ impl Ground {
     }
 
     fn prepare(&self, kept: Option<&keep::Kept>) -> Prepared {
-        let tmp = tmp_place(&self.cwd.0, &self.lists).unwrap();
+        let places = TmpPlaces::find();
+        let tmp = places.first(&self.cwd.0, &self.lists).unwrap();
         let inputs = Inputs {
             profile: self.profile,
             cwd: &self.cwd.0,
@@ -60,6 +61,7 @@ impl Ground {
             cwd: &self.cwd.0,
             tmp_size: SIZE,
             kept,
+            places: &places,
             map: &self.lists.map,
             own_proc: false,
         };
@@ -225,6 +227,7 @@ fn a_read_only_map_shows_another_directory() {
         cwd: &ground.cwd.0,
         tmp_size: SIZE,
         kept: None,
+        places: &TmpPlaces::find(),
         map: &ground.lists.map,
         own_proc: false,
     };
@@ -281,9 +284,10 @@ fn repositories_commit_but_their_hooks_and_settings_stay() {
 
 #[test]
 fn a_place_that_the_run_names_is_not_covered() {
+    let places = TmpPlaces::find();
     let lists = Filesystem { write: Some(vec!["/var/tmp".into()]), ..Filesystem::default() };
-    assert_eq!(tmp_place(Path::new("/tmp"), &lists), Some("/dev/shm".into()));
-    assert_eq!(tmp_place(Path::new("/tmp/x"), &lists), Some("/tmp".into()));
+    assert_eq!(places.first(Path::new("/tmp"), &lists), Some("/dev/shm".into()));
+    assert_eq!(places.first(Path::new("/tmp/x"), &lists), Some("/tmp".into()));
     let all = Filesystem { write: Some(vec!["/var/tmp".into(), "/dev".into()]), ..Filesystem::default() };
-    assert_eq!(tmp_place(Path::new("/tmp"), &all), None);
+    assert_eq!(places.first(Path::new("/tmp"), &all), None);
 }

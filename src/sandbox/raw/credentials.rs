@@ -53,9 +53,10 @@ pub fn drop_bounding_set() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether a capability of the bounding set is left.
+/// Whether a capability of the bounding set is left. `EINVAL` is the first number that this kernel does not know.
 pub fn bounding_set_left() -> bool {
-    (0..64).any(|capability| prctl(libc::PR_CAPBSET_READ, capability, 0) == Ok(1))
+    let read = |capability| prctl(libc::PR_CAPBSET_READ, capability, 0);
+    (0..64).map(read).take_while(|answer| *answer != Err(libc::EINVAL)).any(|answer| answer != Ok(0))
 }
 
 /// Makes uid 0 an ordinary number for exec and locks that, without capabilities kept or raised.
