@@ -101,10 +101,7 @@ struct Keeper<'a> {
 
 /// Makes the child; else what to tell the front.
 fn start_child(task: &Task<'_>) -> Result<Pid, Report> {
-    let started = match task.cgroup {
-        Some(cgroup) => spawn::start_in_cgroup(&task.plan, cgroup.descriptor()),
-        None => spawn::start(&task.plan),
-    };
+    let started = spawn::start(&task.plan, task.cgroup.map(Cgroup::descriptor));
     let main = started.map_err(|error| match task.cgroup {
         Some(_) => Report::Unable(Step::Cgroup as i32, errno_of(&error)),
         None => Report::NotStarted(Step::Child as i32, errno_of(&error)),

@@ -75,9 +75,9 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// As [`start`], the child being born in the cgroup behind a descriptor. No C library has this call: on a stack of
+/// As [`start`] without a cgroup, the child being born in the one behind a descriptor. No C library has this call: on a stack of
 /// its own the child cannot return from a function, so it goes on inside the assembly.
-pub fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
+fn start_in_cgroup(plan: &Plan<'_>, cgroup: RawFd) -> io::Result<Pid> {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let stack = Stack::new()?;
     let argument = std::ptr::from_ref(plan).cast_mut().cast::<c_void>();
@@ -167,8 +167,11 @@ unsafe fn clone3(_: &CloneArgs, _: *mut c_void) -> isize {
 }
 
 /// Starts the child and returns when it has executed the program or given up ([`Plan::failure`] then says where).
-/// All signals must be blocked.
-pub fn start(plan: &Plan<'_>) -> io::Result<Pid> {
+/// All signals must be blocked. With a `cgroup` it is born there.
+pub fn start(plan: &Plan<'_>, cgroup: Option<RawFd>) -> io::Result<Pid> {
+    if let Some(cgroup) = cgroup {
+        return start_in_cgroup(plan, cgroup);
+    }
     let stack = Stack::new()?;
     let argument = std::ptr::from_ref(plan).cast_mut().cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
