@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::identity::{self, Identity, Need};
+use super::identity::{self, Identity};
 use super::mount::keep::{self, Kept};
 use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
@@ -22,11 +22,11 @@ use super::tmp::{self, TmpDir};
 use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
-use crate::policy::model::{Filesystem, Layer, NetworkMode, Profile};
-use crate::program::ProgramKind;
+use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::request::quote;
 
 mod filter;
+mod needs;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
         let identity = if wanted.profile == Profile::Host && wanted.user.is_none() {
             Identity::Same
         } else {
-            identity::choose(wanted.user.as_deref(), &needs(job))
+            identity::choose(wanted.user.as_deref(), &needs::of(job))
                 .map_err(|e| PrepareError::Policy(e.to_string()))?
         };
         let layers = Layers {
@@ -391,22 +391,4 @@ impl<'a> Builder<'a> {
             remedy: "see `guardexec doctor`, or leave it out of [sandbox] require to run without it".into(),
         })
     }
-}
-
-/// What the run's user has to reach.
-fn needs(job: &Job) -> Vec<Need> {
-    let workspace = job.wanted.profile == Profile::Workspace;
-    let Filesystem { write, .. } = &job.wanted.filesystem;
-    let mut needs = vec![
-        Need { path: job.cwd.clone(), bits: if workspace { 0o7 } else { 0o5 } },
-        Need {
-            path: job.program_path.clone(),
-            bits: if job.kind == ProgramKind::Script { 0o5 } else { 0o1 },
-        },
-    ];
-    needs.extend(write.iter().flatten().filter_map(|path| {
-        let bits = if path.metadata().ok()?.is_dir() { 0o7 } else { 0o6 };
-        Some(Need { path: path.clone(), bits })
-    }));
-    needs
 }
