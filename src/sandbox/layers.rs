@@ -137,7 +137,7 @@ struct Builder<'a> {
     /// The policy grants reading `/` itself.
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
-    places: TmpPlaces,
+    places: Option<TmpPlaces>,
 }
 
 impl<'a> Builder<'a> {
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
             layers,
             why: Vec::new(),
             granted_root: false,
-            places: TmpPlaces::default(),
+            places: None,
         };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
@@ -324,7 +324,7 @@ impl<'a> Builder<'a> {
             cwd: &self.job.cwd,
             tmp_size: size,
             kept: Some(&kept),
-            places: &self.places,
+            places: self.places.get_or_insert_with(TmpPlaces::find),
             map: &self.wanted.filesystem.map,
             own_proc: true,
         };
@@ -347,8 +347,8 @@ impl<'a> Builder<'a> {
     /// Where the private tmp is, and the environment that says so.
     fn tmp(&mut self) -> Result<PathBuf, PrepareError> {
         let dir = if self.ground.namespaces {
-            self.places = TmpPlaces::find();
             self.places
+                .get_or_insert_with(TmpPlaces::find)
                 .first(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {

@@ -26,9 +26,12 @@ struct Setup<'a> {
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
-    let places = mount::TmpPlaces::find();
     let program = Path::new(words[0]).canonicalize().unwrap();
-    let tmp = if setup.mounts { places.first(setup.cwd, &lists).unwrap() } else { setup.cwd.join("tmp") };
+    let tmp = if setup.mounts {
+        mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap()
+    } else {
+        setup.cwd.join("tmp")
+    };
     let root = who == Who::Same && everyone().len() == 2;
     let inputs = Inputs {
         profile: setup.profile,
@@ -50,7 +53,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         cwd: setup.cwd,
         tmp_size: 64 << 20,
         kept: kept.as_ref(),
-        places: &places,
+        places: &mount::TmpPlaces::find(),
         map: &[],
         own_proc: setup.own_proc,
     };

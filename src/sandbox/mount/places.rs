@@ -9,7 +9,7 @@ use crate::sys::canonical;
 pub(super) const TMP_DIRS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// The directories to put a private tmp on, looked up once a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct TmpPlaces(Vec<PathBuf>);
 
 impl TmpPlaces {
