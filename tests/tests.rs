@@ -6,9 +6,9 @@
 mod harness;
 
 mod arguments;
+mod attacks;
 mod audit;
 mod cli;
-mod attacks;
 mod compatibility;
 mod demo;
 mod environment;

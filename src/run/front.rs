@@ -173,8 +173,8 @@ pub fn attempt(
 ) -> Result<Attempt, RunError> {
     let held = if namespace.is_some() { Held::Namespace } else { Held::Groups };
     let mut layers = layers::prepare(c, ground(namespace))?;
+    // Root without CAP_SYS_ADMIN may be to become somebody that the namespace would not map.
     if ground(namespace).user_namespace && !layers.identity.fits_user_namespace() {
-        // Root without CAP_SYS_ADMIN, who is to become somebody that the namespace would not map.
         return Ok(Attempt::Unable(Step::Identity, libc::EPERM));
     }
     let cgroup = cgroup.as_ref();
@@ -213,16 +213,15 @@ pub fn attempt(
     supervisor.drive();
     let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();
-    let Supervisor { verdict, streams, .. } = supervisor;
-    if let Some((step, errno)) = verdict.unable {
+    if let Some((step, errno)) = supervisor.verdict.unable {
         return Ok(Attempt::Unable(step, errno));
     }
+    let Supervisor { verdict, streams, .. } = supervisor;
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended
-        .warnings
-        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
+    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
+    ended.warnings.extend(layers.afterwards());
     Ok(Attempt::Ended(Box::new(ended)))
 }
 

@@ -78,6 +78,16 @@ fn hold(task: &Task<'_>) -> Result<(Held, Listing), (Step, i32)> {
     Ok((Held::Groups, Listing::Descendants))
 }
 
+/// Once the child runs. Gives all descriptors that are needed when the main process has ended; until then the output
+/// pipes stay open too: else their end would wake the front before there is anything to tell it.
+fn close_what_the_child_took(task: &Task<'_>) -> Vec<RawFd> {
+    let mut needed = vec![task.control.as_raw_fd()];
+    needed.extend(task.cgroup.map(Cgroup::descriptors).into_iter().flatten());
+    let mut open: Vec<RawFd> = needed.iter().chain(&task.plan.stdio[1..]).copied().collect();
+    fd::close_all_but(&mut open);
+    needed
+}
+
 struct Keeper<'a> {
     control: OwnedFd,
     held: Held,
@@ -138,16 +148,11 @@ impl<'a> Keeper<'a> {
             let _ = message::send(task.control.as_fd(), &report);
             process::exit_now(0)
         });
-        let mut needed = vec![task.control.as_raw_fd()];
-        if let Some(cgroup) = task.cgroup {
-            needed.extend(cgroup.descriptors());
+        if task.cgroup.is_some() {
             // Somebody has to remove the cgroup when the front process is killed: see `alone`.
             let _ = process::set_parent_death_signal(libc::SIGCONT);
         }
-        // The output pipes stay open until the main process has ended. Else their end would wake the front before
-        // there is anything to tell it.
-        let mut open: Vec<RawFd> = needed.iter().chain(&task.plan.stdio[1..]).copied().collect();
-        fd::close_all_but(&mut open);
+        let needed = close_what_the_child_took(&task);
         Keeper {
             control: task.control,
             held,

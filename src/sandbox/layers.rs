@@ -138,7 +138,7 @@ struct Builder<'a> {
     /// The policy grants reading `/` itself.
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
-    places: TmpPlaces,
+    places: Option<TmpPlaces>,
 }
 
 impl<'a> Builder<'a> {
@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
         let identity = if wanted.profile == Profile::Host && wanted.user.is_none() {
             Identity::Same
         } else {
-            identity::choose(wanted.user.as_deref(), &needs::needs(job))
+            identity::choose(wanted.user.as_deref(), &needs::of(job))
                 .map_err(|e| PrepareError::Policy(e.to_string()))?
         };
         let layers = Layers {
@@ -163,15 +163,8 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder {
-            job,
-            wanted,
-            ground,
-            layers,
-            why: Vec::new(),
-            granted_root: false,
-            places: TmpPlaces::default(),
-        };
+        let mut builder =
+            Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: None };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -326,7 +319,7 @@ impl<'a> Builder<'a> {
             cwd: &self.job.cwd,
             tmp_size: size,
             kept: Some(&kept),
-            places: &self.places,
+            places: self.places.get_or_insert_with(TmpPlaces::find),
             map: &self.wanted.filesystem.map,
             own_proc: true,
         };
@@ -349,8 +342,8 @@ impl<'a> Builder<'a> {
     /// Where the private tmp is, and the environment that says so.
     fn tmp(&mut self) -> Result<PathBuf, PrepareError> {
         let dir = if self.ground.namespaces {
-            self.places = TmpPlaces::find();
             self.places
+                .get_or_insert_with(TmpPlaces::find)
                 .first(&self.job.cwd, &self.wanted.filesystem)
                 .ok_or_else(|| PrepareError::Policy(mount::Error::NoTmp.to_string()))?
         } else {

@@ -19,16 +19,16 @@ pub use error::Error;
 
 use super::raw::{self as calls, Errno, mounts as raw};
 use super::view::{Access, PathRule, View};
-use crate::policy::model::Filesystem;
-use crate::sys::canonical;
 
 mod error;
 mod everything;
 pub mod keep;
+mod places;
 mod root;
 
-/// Where a private tmp can be; the first that the run does not need from the host is `TMPDIR`, the others show the same.
-const TMP_DIRS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+use places::TMP_DIRS;
+pub use places::TmpPlaces;
+
 /// How many trees can be held at once.
 const MAX_TREES: usize = 128;
 /// The stand-in for hidden files and directories, in the private tmp until they are all hidden.
@@ -165,37 +165,6 @@ impl Prepared {
             return Err(Error::TooMany(plan.slots));
         }
         Ok(Prepared { steps: plan.steps, tmp })
-    }
-}
-
-/// The directories to put a private tmp on, looked up once a run.
-#[derive(Debug, Clone, Default)]
-pub struct TmpPlaces(Vec<PathBuf>);
-
-impl TmpPlaces {
-    /// Those that this machine has, canonical.
-    pub fn find() -> TmpPlaces {
-        let mut dirs = Vec::new();
-        for dir in TMP_DIRS {
-            let Ok(dir) = canonical(Path::new(dir)) else { continue };
-            if !dirs.contains(&dir) && dir.is_dir() {
-                dirs.push(dir);
-            }
-        }
-        TmpPlaces(dirs)
-    }
-
-    /// Where the private tmp of a run will be, for the view and the environment; `None` where the policy or the
-    /// working directory claims every place.
-    pub fn first<'a>(&self, cwd: &'a Path, lists: &'a Filesystem) -> Option<PathBuf> {
-        let named = lists.read.iter().chain(&lists.write).flatten().map(PathBuf::as_path);
-        self.free(named.chain([cwd])).into_iter().next()
-    }
-
-    /// Those that none of the `named` paths is or contains.
-    fn free<'a>(&self, named: impl Iterator<Item = &'a Path> + Clone) -> Vec<PathBuf> {
-        let taken = |dir: &Path| named.clone().any(|path| path != Path::new("/") && dir.starts_with(path));
-        self.0.iter().filter(|dir| !taken(dir)).cloned().collect()
     }
 }
 

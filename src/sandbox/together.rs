@@ -25,9 +25,10 @@ struct Setup<'a> {
 
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
-    let (lists, places) = (Filesystem::default(), mount::TmpPlaces::find());
+    let lists = Filesystem::default();
     let program = Path::new(words[0]).canonicalize().unwrap();
-    let tmp = if setup.mounts { places.first(setup.cwd, &lists).unwrap() } else { setup.cwd.join("tmp") };
+    let place = setup.mounts.then(|| mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap());
+    let tmp = place.unwrap_or_else(|| setup.cwd.join("tmp"));
     let root = who == Who::Same && everyone().len() == 2;
     let inputs = Inputs {
         profile: setup.profile,
@@ -49,16 +50,15 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         cwd: setup.cwd,
         tmp_size: 64 << 20,
         kept: kept.as_ref(),
-        places: &places,
+        places: &mount::TmpPlaces::find(),
         map: &[],
         own_proc: setup.own_proc,
     };
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
-    let once = Execution::Once { secret: secret.address(), by_descriptor: false };
     let execution = match (setup.profile, setup.exec) {
-        (Profile::Strict, None) => once,
+        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
         (_, Some(_)) => Execution::List { secret: None },
         _ => Execution::Any,
     };

@@ -66,7 +66,6 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
             path: Vec::new(),
         },
         guarded: Vec::new(),
-        caller_tmp: None,
     }
 }
 

@@ -1,12 +1,12 @@
-//! What a run's user has to reach, for the choice of that user.
+//! What the run's user has to reach, for the choice of that user.
 
-use super::Job;
+use super::super::Confinement as Job;
+use super::super::identity::Need;
 use crate::policy::model::{Filesystem, Profile};
 use crate::program::ProgramKind;
-use crate::sandbox::identity::Need;
 
-/// What the run's user has to reach.
-pub(super) fn needs(job: &Job) -> Vec<Need> {
+/// The working directory, the program, and what is written.
+pub(super) fn of(job: &Job) -> Vec<Need> {
     let workspace = job.wanted.profile == Profile::Workspace;
     let Filesystem { write, .. } = &job.wanted.filesystem;
     let mut needs = vec![

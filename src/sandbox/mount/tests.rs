@@ -1,5 +1,6 @@
 //! What a process in the new mounts can do, as root and in a user namespace, and that the host never sees it.
 
+use crate::policy::model::Filesystem;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
