@@ -200,14 +200,13 @@ pub fn attempt(
     };
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
-        Err((Step::WorkingDirectory, errno)) => {
-            let verdict = Verdict::not_started(Step::WorkingDirectory, errno);
-            return Ok(Attempt::Ended(Box::new(settle(verdict, streams, layers.enforced, limits_how))));
+        Err((step @ Step::WorkingDirectory, errno)) => {
+            let ended = settle(Verdict::not_started(step, errno), streams, layers.enforced, limits_how);
+            return Ok(Attempt::Ended(Box::new(ended)));
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
-    // The child's ends live on in the child alone: else there would never be an end of file.
-    drop(child);
+    drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
     supervisor.drive();
