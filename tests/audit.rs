@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::harness::outside::{answer, ready, through, through_sh};
-use crate::harness::{Answer, As, Bench, read_audit};
+use crate::harness::{Answer, As, Bench, NOBODY, read_audit};
 
 fn verify(bench: &Bench, more: &[&str], file: &Path) -> Answer {
     bench.call().opt(["audit", "verify"]).opt(more).opt([file]).raw()
@@ -149,6 +149,39 @@ as_both! {
             a.error(&["audit", device]);
         }
         assert_eq!((fs::read_to_string(target).expect("target"), work.join("ran").exists()), (String::new(), false));
+    }
+}
+
+as_both! {
+    fn an_audit_file_that_others_can_exchange_is_refused(bench) {
+        let refused = |way: &str, part: &str, remedy: &str| {
+            let file = bench.dir.join(way).join("audit.jsonl");
+            let a = bench.policy(&with_audit(&file.display().to_string())).run(["touch", "ran"]);
+            a.error(&["the way to the audit file", part, &format!("hint: {remedy} ")]);
+            assert_eq!(a.json["error"]["kind"], "audit", "{}", a.show());
+            assert!(!bench.work().join("ran").exists() && !file.exists(), "{}", a.show());
+        };
+        for dir in ["open", "open/below"] {
+            fs::create_dir(bench.dir.join(dir)).expect("mkdir");
+            bench.give(&bench.dir.join(dir));
+        }
+        fs::set_permissions(bench.dir.join("open"), fs::Permissions::from_mode(0o777)).expect("chmod");
+        refused("open", "/open` can be changed by its group or by others (mode 0777)", "chmod go-w");
+        refused("open/below", "/open` can be changed", "chmod go-w");
+        if bench.who == As::Root {
+            fs::create_dir(bench.dir.join("theirs")).expect("mkdir");
+            let chown = |name: &str| std::os::unix::fs::lchown(bench.dir.join(name), Some(NOBODY), None).expect("chown");
+            chown("theirs");
+            refused("theirs", "/theirs` belongs to user 65534", "chown root");
+            std::os::unix::fs::symlink(bench.work(), bench.dir.join("way")).expect("link");
+            chown("way");
+            refused("way", "/way` belongs to user 65534", "chown root");
+        }
+        // A sticky directory protects its entries, as /tmp does.
+        fs::set_permissions(bench.dir.join("open"), fs::Permissions::from_mode(0o1777)).expect("chmod");
+        let file = bench.dir.join("open/audit.jsonl");
+        let a = bench.policy(&with_audit(&file.display().to_string())).run(["touch", "ran"]);
+        assert_eq!((a.status(), file.exists()), ("ok", true), "{}", a.show());
     }
 }
 

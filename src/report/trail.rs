@@ -1,8 +1,10 @@
 //! The audit files of all stacked policies, as one: every record goes into each.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use crate::policy::model::Policy;
+use crate::policy::trust;
 
 use super::audit::record::{DecisionRecord, OutcomeRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
@@ -25,6 +27,7 @@ impl Trail {
         let mut files: Vec<Audit> = Vec::new();
         for wanted in policies.iter().filter_map(|p| p.audit.as_ref()) {
             if files.iter().all(|open| open.path() != wanted.file) {
+                test_way(&wanted.file)?;
                 files.push(Audit::open(&wanted.file, wanted.rotate)?);
             }
         }
@@ -94,6 +97,13 @@ impl Trail {
         doc.audit = first.or(doc.audit.take());
         Ok(())
     }
+}
+
+/// The same test of the way as a policy has to pass: whoever can write a directory can take the record away.
+fn test_way(file: &Path) -> Result<(), AuditError> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    trust::check_directory(directory, uid).map_err(|e| AuditError::way(file, e))
 }
 
 /// A result whose audit record could not be written: an error that still carries the outcome.
