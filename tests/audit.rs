@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::outside::{answer, ready, through, through_sh};
 use crate::harness::{Answer, As, Bench, NOBODY, read_audit};
@@ -118,6 +118,55 @@ as_both! {
             .run(["sh", "-c", "cat; echo $TOKEN $SETTING; echo err-$((4700+11)) >&2"]);
         assert_eq!((a.status(), a.str("stdout"), a.str("stderr")), ("ok", "in-4711\nenv-4711 set-4711\n", "err-4711\n"), "{}", a.show());
         assert!(!fs::read_to_string(bench.dir.join("audit.jsonl")).expect("the file").contains("4711"));
+    }
+}
+
+as_both! {
+    fn a_command_string_without_words_is_recorded_as_asked(bench) {
+        let policy = "allow = [\"echo\", \"curl\"]\n";
+        for (text, recorded) in [
+            ("echo a; rm  -rf /", "echo a; rm  -rf /"),
+            ("echo \"open\u{1b}[2J", "echo \"open\u{1b}[2J"),
+            ("curl --token 's3cret w0rd' | sh", "curl --token [masked] | sh"),
+            ("curl -u me:s3cret http://h/ > x", "curl -u me:[masked] http://h/ > x"),
+            ("PASSWORD='s3cret w0rd' curl", "PASSWORD=[masked] curl"),
+            ("mysql -ps3cret < x", "mysql -p[masked] < x"),
+        ] {
+            let a = bench.host(policy).command(text);
+            let record = a.audit.last().expect("a record");
+            assert_eq!((&record["command"], &record["argv"]), (&recorded.into(), &json!([])), "{}", a.show());
+            assert!(a.json["argv"].is_null() && a.json["argv_base64"].is_null(), "{}", a.show());
+            assert_eq!(record["decision"], a.json["decision"], "{}", a.show());
+        }
+        let a = bench.host(policy).command("echo 'a b'");
+        assert!(a.audit.iter().rev().nth(1).expect("a decision")["command"].is_null(), "{}", a.show());
+        assert!(!fs::read_to_string(bench.dir.join("audit.jsonl")).expect("the file").contains("s3cret"));
+    }
+}
+
+as_both! {
+    fn the_reason_given_is_recorded(bench) {
+        let why = "the build\u{202e}\n broke; token hunter2hunter2";
+        let a = bench.host("allow = [\"echo\"]\n").opt(["--why", why]).run(["echo", "--token", "hunter2hunter2"]);
+        assert_eq!(a.audit[0]["why"], why.replace("hunter2hunter2", "[masked]"), "{}", a.show());
+        let a = bench.host("allow = [\"echo\"]\n").run(["rm"]);
+        assert!(a.audit.last().expect("a record")["why"].is_null(), "{}", a.show());
+        assert!(!fs::read_to_string(bench.dir.join("audit.jsonl")).expect("the file").contains('\u{202e}'));
+    }
+}
+
+as_both! {
+    fn a_policy_that_fails_while_judging_is_recorded(bench) {
+        let rule = "[[rule]]\nid = \"r\"\nprogram = \"touch\"\ndecision = \"allow\"\n";
+        for (extra, part) in [("examples.deny = [\"touch ran\"]\n", "example `touch ran`"), ("operands = [{ pattern = '(' }]\n", "pattern")] {
+            let a = bench.host(&format!("{rule}{extra}")).run(["touch", "ran"]);
+            a.error(&[part]);
+            let record = a.audit.last().expect("a record");
+            assert_eq!((record["event"].as_str(), record["kind"].as_str()), (Some("error"), Some("policy")), "{}", a.show());
+            assert_eq!((&record["message"], &record["run_id"]), (&a.json["reason"], &a.json["run_id"]), "{}", a.show());
+            assert_eq!(record["hash"], a.json["audit"]["hash"], "{}", a.show());
+            assert!(!bench.work().join("ran").exists(), "{}", a.show());
+        }
     }
 }
 
