@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 MUSL := $(shell uname -m)-unknown-linux-musl
 HAVE_MUSL := $(shell rustup target list --installed 2>/dev/null | grep -x $(MUSL))
 
-.PHONY: build test release bench lint fuzz install clean
+.PHONY: build test test-kernels release bench lint fuzz install clean
 
 build:
 	cargo build
@@ -26,6 +26,10 @@ release:
 			&& cp target/$$(uname -m)-unknown-linux-gnu/release/guardexec target/guardexec; \
 	fi
 	@ls -l target/guardexec
+
+# Boots other kernels under emulation: Landlock ABI 2 and 6 and none, cgroup v2 with its controllers.
+test-kernels: release
+	tests/kernels/run target/guardexec
 
 bench: release
 	benches/run target/guardexec

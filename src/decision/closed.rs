@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
             if self.before_subcommand {
                 return Err(said::no_subcommand(&self.context, self.subcommands()));
             }
-            self.ended = true;
+            self.ended = spelling::dashes_end_flags(self.context.names);
             return Ok(());
         }
         if self.is_bundle(word) {

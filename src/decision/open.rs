@@ -44,7 +44,7 @@ fn has_flag(flag: &Flag, names: &[&[u8]], args: &[&[u8]], paths: &Paths<'_>) -> 
     });
     bundled
         || args.iter().enumerate().any(|(at, word)| {
-            spellings(name, word).into_iter().any(|value| match value {
+            spellings(name, names, word).into_iter().any(|value| match value {
                 Spelled::Attached(value) => satisfied(readings(value)),
                 Spelled::Alone => satisfied(args.get(at + 1).copied().into_iter().collect()),
             })
@@ -67,7 +67,7 @@ fn readings(value: &[u8]) -> Vec<&[u8]> {
 }
 
 /// All ways to read `word` as the flag `name`.
-fn spellings<'w>(name: &[u8], word: &'w [u8]) -> Vec<Spelled<'w>> {
+fn spellings<'w>(name: &[u8], names: &[&[u8]], word: &'w [u8]) -> Vec<Spelled<'w>> {
     let mut out = Vec::new();
     if let Some(letter) = spelling::letter(name) {
         if word.first() == Some(&b'-') && word.get(1) != Some(&b'-') {
@@ -85,8 +85,10 @@ fn spellings<'w>(name: &[u8], word: &'w [u8]) -> Vec<Spelled<'w>> {
         let rest = &word[dashes..];
         let end = rest.iter().position(|b| !is_name_byte(*b)).unwrap_or(rest.len());
         let (given, value) = rest.split_at(end);
-        // With two dashes an abbreviation counts; with one it would be a cluster of other flags.
-        let same = given == bare || (dashes == 2 && !given.is_empty() && bare.starts_with(given));
+        // With two dashes an abbreviation counts; with one it would be a cluster of other flags, but for programs that
+        // know no clusters.
+        let shortened = dashes == 2 || spelling::single_dash(names);
+        let same = given == bare || (shortened && !given.is_empty() && bare.starts_with(given));
         if same {
             out.push(attached_or_alone(value));
         }
@@ -111,7 +113,8 @@ fn has_subcommand(listed: &[String], names: &[&[u8]], args: &[&[u8]]) -> bool {
         let begins = |s: &[u8]| short && !word.is_empty() && s.starts_with(word);
         listed.iter().any(|s| s.as_bytes() == word || begins(s.as_bytes()))
     };
-    let dashed = |word: &[u8]| word.first() == Some(&b'-');
+    // `cargo +nightly publish`: the toolchain stands before the subcommand and is none.
+    let dashed = |word: &[u8]| matches!(word.first(), Some(b'-' | b'+'));
     match args.first() {
         Some(first) if !dashed(first) => is_listed(first),
         _ => args.iter().any(|word| !dashed(word) && is_listed(word)),

@@ -38,6 +38,7 @@ const SINGLE_DASH: &[&str] = &[
     "find",
     "g++",
     "gcc",
+    "gdb",
     "gfortran",
     "ghc",
     "gnuplot",
@@ -123,6 +124,22 @@ const SINGLE_DASH: &[&str] = &[
 /// Programs that read a first word without a dash as a bundle of flags (`tar xfC`, `ps aux`).
 const OLD_STYLE: &[&str] = &["ar", "bsdtar", "gar", "gtar", "ps", "tar"];
 
+/// Programs that read words with a dash as flags, or as what they do, also behind a `--`: `find -- . -delete` deletes.
+const DASHES_NEVER_END: &[&str] = &[
+    "bfs",
+    "compare",
+    "composite",
+    "convert",
+    "ffmpeg",
+    "ffprobe",
+    "find",
+    "gfind",
+    "identify",
+    "magick",
+    "mogrify",
+    "montage",
+];
+
 /// Programs that accept the beginning of a subcommand for the whole (`ip l`, `npm i`, `hg st`).
 const SHORT_SUBCOMMANDS: &[&str] = &[
     "bridge", "btrfs", "dcb", "devlink", "gdb", "hg", "ip", "lftp", "lvm", "nmcli", "npm", "pnpm", "rdma",
@@ -143,6 +160,16 @@ fn stand_in(table: &[&str], names: &[&[u8]]) -> bool {
 /// Whether the program reads its first word as flags.
 pub(super) fn is_old_style(names: &[&[u8]]) -> bool {
     OLD_STYLE.iter().any(|known| names.contains(&known.as_bytes()))
+}
+
+/// Whether a lone `--` ends the program's flags.
+pub(super) fn dashes_end_flags(names: &[&[u8]]) -> bool {
+    !stand_in(DASHES_NEVER_END, names)
+}
+
+/// Whether the program abbreviates long flags behind a single dash too (getopt_long_only(3), and Go's and Tcl's likes).
+pub(super) fn single_dash(names: &[&[u8]]) -> bool {
+    stand_in(SINGLE_DASH, names)
 }
 
 /// Whether the program takes the beginning of a subcommand for the whole.

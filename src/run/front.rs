@@ -216,7 +216,9 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
-    ended.warnings.extend(warnings(held, refusal, &reaper, cgroup).into_iter().chain(layers.afterwards()));
+    ended
+        .warnings
+        .extend(warnings(held, refusal, &reaper, cgroup.is_some()).into_iter().chain(layers.afterwards()));
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -306,6 +308,11 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         }
     }
     let account = verdict.account;
+    if let Some(refused) = account.map(|a| a.refused).filter(|&n| n > 0) {
+        warnings.push(format!(
+            "the run wanted more processes or threads than its pids limit: {refused} were refused"
+        ));
+    }
     let usage = account.map(|a| a.usage).or(verdict.main_usage).unwrap_or_default();
     Ended {
         how: verdict.how.unwrap_or(How::Unknown),
@@ -334,26 +341,16 @@ fn name_of(held: Held, cgroup: Option<&Cgroup>) -> &'static str {
     }
 }
 
-fn warnings(
-    held: Held,
-    refusal: Option<(Step, i32)>,
-    reaper: &Reaper,
-    cgroup: Option<&Cgroup>,
-) -> Vec<String> {
+fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: bool) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(refused) = cgroup.map(Cgroup::refused_tasks).filter(|&n| n > 0) {
-        all.push(format!(
-            "the run wanted more processes or threads than its pids limit: {refused} were refused"
-        ));
-    }
     if let (Held::Groups, Some((step, errno))) = (held, refusal) {
         let why = io::Error::from_raw_os_error(errno);
         all.push(format!(
             "no PID namespace (could not {step}: {why}): the tree is held {}",
-            if cgroup.is_some() { "in a cgroup" } else { "as supervised process groups" }
+            if cgroup { "in a cgroup" } else { "as supervised process groups" }
         ));
     }
-    if held == Held::Groups && !reaper.on && cgroup.is_none() {
+    if held == Held::Groups && !reaper.on && !cgroup {
         all.push(
             "guardexec was started with children that are not its own, so it could not stand in for its keeper: \
              had the run killed the keeper, processes could have been left"

@@ -292,6 +292,7 @@ impl<'a> Keeper<'a> {
             Some((user, system)) => (usage.user, usage.system) = (user, system),
             None => usage.user += self.watch.lost(),
         }
+        self.account.refused = self.cgroup.map_or(0, Cgroup::refused_tasks);
         let peak = self.cgroup.and_then(Cgroup::peak).unwrap_or(0);
         usage.max_rss = usage.max_rss.max(peak);
         let account = self.account;

@@ -33,6 +33,8 @@ pub struct Account {
     pub survivors: u32,
     /// Some could not be reaped (uninterruptible).
     pub unreaped: bool,
+    /// New tasks that the run's cgroup refused.
+    pub refused: u64,
 }
 
 /// From the keeper to the front process.
@@ -104,9 +106,10 @@ pub trait Message: Sized {
 }
 
 impl Account {
-    fn words(&self) -> [u64; 6] {
+    fn words(&self) -> [u64; 7] {
         let Usage { user, system, max_rss } = self.usage;
-        [us(user), us(system), max_rss, self.processes.into(), self.survivors.into(), self.unreaped.into()]
+        let (processes, survivors) = (self.processes.into(), self.survivors.into());
+        [us(user), us(system), max_rss, processes, survivors, self.unreaped.into(), self.refused]
     }
 }
 
@@ -168,6 +171,7 @@ impl Message for Report {
             processes: w[at + 3] as u32,
             survivors: w[at + 4] as u32,
             unreaped: w[at + 5] != 0,
+            refused: w[at + 6],
         };
         Some(match w[0] {
             1 => Report::Unable(number(w[1]), number(w[2])),
@@ -233,6 +237,7 @@ mod tests {
             processes: 3,
             survivors: 2,
             unreaped: true,
+            refused: 41,
         };
         for report in [
             Report::Unable(3, libc::EPERM),

@@ -26,6 +26,7 @@ use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::request::quote;
 
 mod filter;
+mod input;
 mod needs;
 
 /// Bytes that the private tmp may hold, unless the policy says.
@@ -162,15 +163,8 @@ impl<'a> Builder<'a> {
             warnings: Vec::new(),
             tmp: None,
         };
-        let mut builder = Builder {
-            job,
-            wanted,
-            ground,
-            layers,
-            why: Vec::new(),
-            granted_root: false,
-            places: None,
-        };
+        let mut builder =
+            Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: None };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -227,8 +221,10 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
-        let kept = self.workspace();
+        let mut kept = self.workspace();
+        kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
+        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
@@ -306,7 +302,7 @@ impl<'a> Builder<'a> {
                 "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
             );
         }
-        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent);
+        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent, &kept.links);
         kept
     }
 

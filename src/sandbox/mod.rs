@@ -113,10 +113,12 @@ pub enum Step {
     Exec,
     /// Making the child in a cgroup of its own.
     Cgroup,
+    /// Opening the file for standard input with the run's own rights.
+    Input,
 }
 
 impl Step {
-    const ALL: [Step; 21] = [
+    const ALL: [Step; 22] = [
         Step::WorkingDirectory,
         Step::Keeper,
         Step::IdMap,
@@ -138,6 +140,7 @@ impl Step {
         Step::Program,
         Step::Exec,
         Step::Cgroup,
+        Step::Input,
     ];
 
     /// The step with this number, as it travels between processes.
@@ -169,6 +172,7 @@ impl Step {
             Step::Program => "find the script unchanged",
             Step::Exec => "execute the program",
             Step::Cgroup => "make the child in a cgroup of its own",
+            Step::Input => "open the file for standard input with the run's own rights",
         }
     }
 }

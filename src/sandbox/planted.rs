@@ -1,6 +1,7 @@
 //! What a run planted in its workspace where nothing stood before and what the host would act on: found and set aside after
 //! the run, since no mount can keep a name that does not exist.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -15,43 +16,83 @@ pub struct Planted {
     absent: Vec<PathBuf>,
     /// A repository that did not exist: making one is ordinary work, but its settings are the run's.
     repository: Option<PathBuf>,
+    /// Links that must lead where they led.
+    links: Vec<(PathBuf, PathBuf)>,
+    /// Every `.git` below `cwd` before the run; `None` where there was too much to look through.
+    repositories: Option<BTreeSet<PathBuf>>,
+}
+
+/// How many entries of directories are looked through for repositories.
+const MAX_ENTRIES: usize = 65_536;
+
+/// Every `.git` below a directory, at any depth; `None` where there is too much to look through.
+fn repositories(top: &Path) -> Option<BTreeSet<PathBuf>> {
+    let (mut found, mut left, mut dirs) = (BTreeSet::new(), MAX_ENTRIES, vec![top.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            left = left.checked_sub(1)?;
+            if entry.file_name() == ".git" {
+                found.insert(entry.path());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    Some(found)
 }
 
 impl Planted {
     /// Watches names below `cwd` that do not exist yet.
-    pub fn watch(cwd: &Path, absent: &[PathBuf]) -> Planted {
+    pub fn watch(cwd: &Path, absent: &[PathBuf], links: &[(PathBuf, PathBuf)]) -> Planted {
         let git = cwd.join(".git");
         let fresh = git.symlink_metadata().is_err();
-        Planted { cwd: cwd.to_owned(), absent: absent.to_vec(), repository: fresh.then_some(git) }
+        Planted {
+            cwd: cwd.to_owned(),
+            absent: absent.to_vec(),
+            repository: fresh.then_some(git),
+            links: links.to_vec(),
+            repositories: repositories(cwd),
+        }
     }
 
     /// Renames what appeared, so that nothing runs it. One sentence each.
     pub fn set_aside(&self) -> Vec<String> {
         let mut said: Vec<String> = self.absent.iter().filter_map(|path| self.one(path)).collect();
+        let replaced = |(link, to): &&(PathBuf, PathBuf)| {
+            link.symlink_metadata().is_ok() && !std::fs::read_link(link).is_ok_and(|now| now == *to)
+        };
+        said.extend(self.links.iter().filter(replaced).filter_map(|(link, _)| aside(link)));
+        self.nested(&mut said);
         if let Some(git) = self.repository.as_ref().filter(|git| git.symlink_metadata().is_ok()) {
-            said.push(format!(
-                "the run made the repository {}: its settings and hooks are the run's own, look at them before git runs there",
-                shown(git)
-            ));
+            said.push(made(git));
         }
         said
     }
 
-    fn one(&self, path: &Path) -> Option<String> {
-        let culprit = self.culprit(path)?;
-        let name = culprit.file_name()?;
-        let aside = [name.as_bytes(), format!(".set-aside-{}", std::process::id()).as_bytes()].concat();
-        let aside = OsStr::from_bytes(&aside);
-        let what = format!("the run made {}, which the host would act on", shown(&culprit));
-        Some(match rename(culprit.parent()?, name, aside) {
-            Ok(()) => format!("{what}: it was renamed to {}", shown(&culprit.with_file_name(aside))),
-            Err(errno) => {
-                let why = std::io::Error::from_raw_os_error(errno);
-                format!("{what}, and it could not be renamed: {why}")
+    /// A repository inside another one: the outer one's index, which the run may write, can make it a submodule, and
+    /// then `git status` of the outer one runs what the inner one's settings say.
+    fn nested(&self, said: &mut Vec<String>) {
+        let Some(before) = &self.repositories else { return };
+        let Some(after) = repositories(&self.cwd) else {
+            said.push(
+                "the working directory is large: whether the run made repositories in it was not looked at"
+                    .to_owned(),
+            );
+            return;
+        };
+        let inside = |git: &Path| git.ancestors().skip(2).any(|dir| before.contains(&dir.join(".git")));
+        for git in after.difference(before).filter(|git| Some(*git) != self.repository.as_ref()) {
+            if inside(git) {
+                said.extend(aside(git));
+            } else {
+                said.push(made(git));
             }
-        })
+        }
     }
 
+    fn one(&self, path: &Path) -> Option<String> {
+        aside(&self.culprit(path)?)
+    }
     /// What has to go so that `path` is no more: itself, or a link on the way to it, which may lead anywhere and is
     /// not followed.
     fn culprit(&self, path: &Path) -> Option<PathBuf> {
@@ -65,6 +106,28 @@ impl Planted {
         }
         None
     }
+}
+
+/// Renames what the host would act on; the sentence about it.
+fn aside(culprit: &Path) -> Option<String> {
+    let name = culprit.file_name()?;
+    let aside = [name.as_bytes(), format!(".set-aside-{}", std::process::id()).as_bytes()].concat();
+    let aside = OsStr::from_bytes(&aside);
+    let what = format!("the run made {}, which the host would act on", shown(culprit));
+    Some(match rename(culprit.parent()?, name, aside) {
+        Ok(()) => format!("{what}: it was renamed to {}", shown(&culprit.with_file_name(aside))),
+        Err(errno) => {
+            let why = std::io::Error::from_raw_os_error(errno);
+            format!("{what}, and it could not be renamed: {why}")
+        }
+    })
+}
+
+fn made(git: &Path) -> String {
+    format!(
+        "the run made the repository {}: its settings and hooks are the run's own, look at them before git runs there",
+        shown(git)
+    )
 }
 
 fn shown(path: &Path) -> String {
@@ -91,7 +154,7 @@ mod tests {
         fs::create_dir_all(&cwd).unwrap();
         fs::create_dir_all(outside.join("hooks")).unwrap();
         let absent = [cwd.join(".envrc"), cwd.join(".github/hooks"), cwd.join(".vscode")];
-        let planted = Planted::watch(&cwd, &absent);
+        let planted = Planted::watch(&cwd, &absent, &[]);
         assert_eq!(planted.set_aside(), Vec::<String>::new());
         fs::write(cwd.join(".envrc"), "x").unwrap();
         std::os::unix::fs::symlink(&outside, cwd.join(".github")).unwrap();

@@ -166,6 +166,19 @@ pub fn identity_of(path: &CStr) -> Result<(u64, u64), Errno> {
     Ok((libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
 }
 
+/// Makes `fd` standard input as well, with blocking reads.
+///
+/// # Errors
+/// The errno of dup3(2) or fcntl(2).
+pub fn become_stdin(fd: &OwnedFd) -> Result<(), Errno> {
+    let number = fd.as_raw_fd();
+    // SAFETY: both take numbers only.
+    unsafe {
+        check(libc::syscall(libc::SYS_fcntl, number, libc::F_SETFL, 0))?;
+        check(libc::syscall(libc::SYS_dup3, number, 0, 0)).map(|_| ())
+    }
+}
+
 /// Gives up for ever that an exec can raise privileges (prctl(2), `PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors

@@ -85,7 +85,7 @@ fn files(word: &str, path: &str) -> Option<i32> {
                 say(syscall(OPENAT2, -100, p, how.as_ptr(), 24 as c_long) >= 0)
             }
             "exec" => {
-                println!("REFUSED {}", Command::new(path).arg("true").exec().raw_os_error().unwrap_or(0));
+                println!("REFUSED {}", Command::new(path).args(["echo", "OPEN"]).exec().raw_os_error().unwrap_or(0));
                 1
             }
             "memfd_exec" => memfd_exec(path),
@@ -155,12 +155,12 @@ fn calls(word: &str) -> Option<i32> {
     })
 }
 
-fn fill(mib: usize) {
+fn fill(mib: usize, hold: Duration) {
     let mut memory = vec![0u8; mib << 20];
     for page in memory.chunks_mut(4096) {
         page[0] = 1;
     }
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(hold);
     std::hint::black_box(&memory);
 }
 
@@ -184,13 +184,14 @@ fn child(body: impl FnOnce()) -> c_int {
 
 fn trees(word: &str, number: u64) -> Option<i32> {
     match word {
-        "hog" => fill(number as usize),
+        "fill" => fill(number as usize, Duration::ZERO),
+        "hog" => fill(number as usize, Duration::from_secs(2)),
         // Each is well below the limit, together they are above it.
         "hogs" => {
             for _ in 0..4 {
-                child(|| fill(number as usize / 4));
+                child(|| fill(number as usize / 4, Duration::from_secs(2)));
             }
-            fill(1);
+            fill(1, Duration::from_secs(2));
         }
         "spin" => spin(Duration::from_secs(number)),
         // No process lives long, and nobody waits for any.
@@ -215,6 +216,8 @@ fn trees(word: &str, number: u64) -> Option<i32> {
                 made += u64::from(child(sleeper) > 0);
             }
             println!("MADE {made}");
+            // Long enough for one who counts now and then.
+            std::thread::sleep(Duration::from_millis(500));
         }
         // Twice forked, in a session of its own, holding no pipe; the middle one ends.
         "daemon" => {
@@ -245,6 +248,8 @@ fn trees(word: &str, number: u64) -> Option<i32> {
 
 fn as_user(id: &str, words: &[String]) -> i32 {
     let id: c_int = id.parse().expect("a number");
+    // The cgroup that is delegated to the user, where it is there.
+    let _ = std::fs::write("/sys/fs/cgroup/user/shell/cgroup.procs", "0");
     // SAFETY: numbers and a null pointer, in a process with one thread.
     let left = unsafe {
         syscall(SETGROUPS, 0 as c_long, std::ptr::null::<c_int>()) == 0

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+mod gitconfig;
+
 /// Start-up files and directories of shells, editors and agents, looked up in the working directory.
 const STARTUP: &[&str] = &[
     ".envrc",
@@ -56,6 +58,8 @@ pub struct Kept {
     pub read_only: Vec<PathBuf>,
     /// Names that did not exist and must not exist afterwards (see [`appeared`]).
     pub absent: Vec<PathBuf>,
+    /// Links with what they lead to: no mount keeps a link, so that it was replaced is seen afterwards.
+    pub links: Vec<(PathBuf, PathBuf)>,
     /// The search was cut short: not every repository was found.
     pub incomplete: bool,
 }
@@ -64,7 +68,7 @@ pub struct Kept {
 pub fn find(cwd: &Path) -> Kept {
     let mut kept = Kept::default();
     for name in STARTUP {
-        kept.note(&cwd.join(name));
+        kept.hold(&cwd.join(name), cwd);
     }
     let mut left = MAX_ENTRIES;
     search(cwd, cwd, 0, &mut left, &mut kept);
@@ -97,27 +101,57 @@ impl Kept {
         match path.symlink_metadata() {
             // A link cannot be a mount point; what it leads to is kept where it is writable at all.
             Ok(found) if found.is_symlink() => {
-                if let Ok(to) = crate::sys::canonical(path) {
-                    self.read_only.push(to);
+                let Ok(to) = fs::read_link(path) else { return };
+                match crate::sys::canonical(path) {
+                    Ok(real) => self.read_only.push(real),
+                    Err(_) => self.absent.extend(path.parent().map(|dir| dir.join(&to))),
                 }
+                self.links.push((path.to_owned(), to));
             }
             Ok(_) => self.read_only.push(path.to_owned()),
             Err(_) => self.absent.push(path.to_owned()),
         }
     }
 
+    /// Notes a path, and that no directory on the way to it may be renamed away and planted again.
+    fn hold(&mut self, path: &Path, cwd: &Path) {
+        let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(cwd) && *dir != cwd);
+        self.in_place.extend(above.filter(|dir| is_plain_dir(dir)).map(Path::to_owned));
+        self.note(path);
+    }
+
     fn repository(&mut self, git: &Path, cwd: &Path) {
-        // Not itself, nor any directory above it, may be renamed away and planted again.
         let above = git.ancestors().take_while(|dir| *dir != cwd);
         self.in_place.extend(above.map(Path::to_owned));
         self.git_dir(git);
-        for group in ["modules", "worktrees"] {
-            for entry in fs::read_dir(git.join(group)).into_iter().flatten().flatten() {
-                if group == "modules" && entry.path().is_dir() {
-                    self.git_dir(&entry.path());
-                } else {
-                    self.note(&entry.path().join("config.worktree"));
-                }
+        self.modules(&git.join("modules"), 0);
+        let worktrees = git.join("worktrees");
+        for entry in plain_dirs_in(&worktrees) {
+            self.in_place.extend([worktrees.clone(), entry.clone()]);
+            // `commondir` says whose settings and hooks count there.
+            for name in ["config.worktree", "commondir", "gitdir"] {
+                self.note(&entry.join(name));
+            }
+        }
+        let top = git.parent().unwrap_or(git);
+        for path in gitconfig::named(&git.join("config"), top).iter().filter(|p| p.starts_with(cwd)) {
+            self.hold(path, cwd);
+        }
+    }
+
+    /// The git directories of submodules; their names may have slashes in them.
+    fn modules(&mut self, dir: &Path, depth: usize) {
+        if depth > MAX_DEPTH || !is_plain_dir(dir) {
+            return;
+        }
+        self.in_place.push(dir.to_owned());
+        for entry in plain_dirs_in(dir) {
+            if entry.join("HEAD").exists() || entry.join("config").exists() {
+                self.in_place.push(entry.clone());
+                self.git_dir(&entry);
+                self.modules(&entry.join("modules"), depth + 1);
+            } else {
+                self.modules(&entry, depth + 1);
             }
         }
     }
@@ -131,6 +165,15 @@ impl Kept {
             self.note(&path);
         }
     }
+}
+
+fn is_plain_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+fn plain_dirs_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| is_plain_dir(path)).take(MAX_ENTRIES).collect()
 }
 
 /// An empty directory, owned like the one it is in. Where it cannot be made it stays absent. It is given away by
@@ -162,7 +205,7 @@ fn search(dir: &Path, cwd: &Path, depth: usize, left: &mut usize, kept: &mut Kep
                 kept.repository(&entry.path(), cwd);
             } else {
                 // A linked work tree or a submodule: a file (or link) that says where its git directory is.
-                kept.note(&entry.path());
+                kept.hold(&entry.path(), cwd);
             }
         } else if kind.is_dir() && name != "node_modules" && name != "target" {
             below.push(entry.path());
