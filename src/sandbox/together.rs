@@ -23,6 +23,14 @@ struct Setup<'a> {
     own_proc: bool,
 }
 
+fn execution(setup: &Setup<'_>, secret: &SecretPath) -> Execution {
+    match (setup.profile, setup.exec) {
+        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
+        (_, Some(_)) => Execution::List { secret: None },
+        _ => Execution::Any,
+    }
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
@@ -60,12 +68,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
-    let once = Execution::Once { secret: secret.address(), by_descriptor: false };
-    let execution = match (setup.profile, setup.exec) {
-        (Profile::Strict, None) => once,
-        (_, Some(_)) => Execution::List { secret: None },
-        _ => Execution::Any,
-    };
+    let execution = execution(setup, &secret);
     let filter = seccomp::Prepared::new(&seccomp::Options {
         execution,
         network: Network::None,
