@@ -23,12 +23,23 @@ struct Setup<'a> {
     own_proc: bool,
 }
 
+fn execution(setup: &Setup<'_>, secret: &SecretPath) -> Execution {
+    match (setup.profile, setup.exec) {
+        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
+        (_, Some(_)) => Execution::List { secret: None },
+        _ => Execution::Any,
+    }
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
     let program = Path::new(words[0]).canonicalize().unwrap();
-    let place = setup.mounts.then(|| mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap());
-    let tmp = place.unwrap_or_else(|| setup.cwd.join("tmp"));
+    let tmp = if setup.mounts {
+        mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap()
+    } else {
+        setup.cwd.join("tmp")
+    };
     let root = who == Who::Same && everyone().len() == 2;
     let inputs = Inputs {
         profile: setup.profile,
@@ -57,11 +68,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
-    let execution = match (setup.profile, setup.exec) {
-        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
-        (_, Some(_)) => Execution::List { secret: None },
-        _ => Execution::Any,
-    };
+    let execution = execution(setup, &secret);
     let filter = seccomp::Prepared::new(&seccomp::Options {
         execution,
         network: Network::None,
