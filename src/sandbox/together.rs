@@ -41,6 +41,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         mounts: setup.mounts,
         own_proc: setup.own_proc,
         privileged_reader: false,
+        owns_system: false,
         refuse_tcp: true,
     };
     let view = view::view(&inputs).unwrap();
@@ -189,6 +190,7 @@ fn layers_stack() {
                     mounts: false,
                     own_proc: false,
                     privileged_reader: false,
+                    owns_system: false,
                     refuse_tcp: true,
                 };
                 let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();

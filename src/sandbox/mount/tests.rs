@@ -54,6 +54,7 @@ impl Ground {
             mounts: true,
             own_proc: false,
             privileged_reader: true,
+            owns_system: false,
             refuse_tcp: true,
         };
         let view = view::view(&inputs).unwrap();
