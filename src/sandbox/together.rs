@@ -70,6 +70,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
+        ioctl_by_path: true,
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
@@ -204,6 +205,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
+                    ioctl_by_path: true,
                     notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();
