@@ -52,6 +52,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         mounts: setup.mounts,
         own_proc: setup.own_proc,
         privileged_reader: false,
+        owns_system: false,
         refuse_tcp: true,
     };
     let view = view::view(&inputs).unwrap();
@@ -76,6 +77,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
+        ioctl_by_path: true,
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
@@ -196,6 +198,7 @@ fn layers_stack() {
                     mounts: false,
                     own_proc: false,
                     privileged_reader: false,
+                    owns_system: false,
                     refuse_tcp: true,
                 };
                 let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
@@ -209,6 +212,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
+                    ioctl_by_path: true,
                     notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();
