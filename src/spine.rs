@@ -19,7 +19,7 @@ use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
-use crate::report::trail::{self, Trail};
+use crate::report::trail::{self, Asked, Trail};
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request};
 use crate::run::{self, RunError, Sinks};
@@ -105,11 +105,29 @@ fn through(
             return Ok(());
         }
     };
-    let (argv, decision) = judge(call.request, &policies, &around.facts)?;
-    doc.of_words(&argv);
+    let command = match &call.request.ask {
+        Ask::Command(text) => Some(text.clone()),
+        _ => None,
+    };
+    let why = call.request.asker.why.clone();
+    let (argv, decision) = match judge(call.request, &policies, &around.facts) {
+        Ok(judged) => judged,
+        Err(error) => {
+            let Err(unwritten) = trail.failed(doc, "policy", &error.one_line()) else { return Err(error) };
+            trail::unrecorded(doc, &unwritten);
+            return Ok(());
+        }
+    };
+    if let Some(argv) = &argv {
+        doc.of_words(argv);
+    }
     let grant = settle(decision, doc);
-    let bytes: Vec<&[u8]> = argv.iter().map(|w| w.as_bytes()).collect();
-    if let Err(error) = trail.decided(doc, &bytes, grant.is_none()) {
+    let asked = Asked {
+        words: argv.iter().flatten().map(|w| w.as_bytes()).collect(),
+        command: command.as_deref().filter(|_| argv.is_none()),
+        why: why.as_deref(),
+    };
+    if let Err(error) = trail.decided(doc, &asked, grant.is_none()) {
         trail::unrecorded(doc, &error);
         return Ok(());
     }
@@ -121,19 +139,19 @@ fn through(
     Ok(())
 }
 
-/// Splits the words and judges them.
+/// Splits the words, where there are any to be had, and judges them.
 fn judge(
     request: Request,
     policies: &[Policy],
     facts: &Facts,
-) -> Result<(Vec<OsString>, Decision), PolicyError> {
+) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
     let argv = match argv_of(&request, policies) {
         Ok(argv) => argv,
-        Err(decision) => return Ok((Vec::new(), *decision)),
+        Err(decision) => return Ok((None, *decision)),
     };
     ready(policies, &argv)?;
     let decision = decision::decide(policies, argv.clone(), request, facts);
-    Ok((argv, decision))
+    Ok((Some(argv), decision))
 }
 
 /// Makes the rules that name the program ready to judge: patterns compiled, examples held.

@@ -5,10 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::outside::{answer, ready, through, through_sh};
-use crate::harness::{Answer, As, Bench, read_audit};
+use crate::harness::{Answer, As, Bench, NOBODY, read_audit};
 
 fn verify(bench: &Bench, more: &[&str], file: &Path) -> Answer {
     bench.call().opt(["audit", "verify"]).opt(more).opt([file]).raw()
@@ -121,6 +121,55 @@ as_both! {
     }
 }
 
+as_both! {
+    fn a_command_string_without_words_is_recorded_as_asked(bench) {
+        let policy = "allow = [\"echo\", \"curl\"]\n";
+        for (text, recorded) in [
+            ("echo a; rm  -rf /", "echo a; rm  -rf /"),
+            ("echo \"open\u{1b}[2J", "echo \"open\u{1b}[2J"),
+            ("curl --token 's3cret w0rd' | sh", "curl --token [masked] | sh"),
+            ("curl -u me:s3cret http://h/ > x", "curl -u me:[masked] http://h/ > x"),
+            ("PASSWORD='s3cret w0rd' curl", "PASSWORD=[masked] curl"),
+            ("mysql -ps3cret < x", "mysql -p[masked] < x"),
+        ] {
+            let a = bench.host(policy).command(text);
+            let record = a.audit.last().expect("a record");
+            assert_eq!((&record["command"], &record["argv"]), (&recorded.into(), &json!([])), "{}", a.show());
+            assert!(a.json["argv"].is_null() && a.json["argv_base64"].is_null(), "{}", a.show());
+            assert_eq!(record["decision"], a.json["decision"], "{}", a.show());
+        }
+        let a = bench.host(policy).command("echo 'a b'");
+        assert!(a.audit.iter().rev().nth(1).expect("a decision")["command"].is_null(), "{}", a.show());
+        assert!(!fs::read_to_string(bench.dir.join("audit.jsonl")).expect("the file").contains("s3cret"));
+    }
+}
+
+as_both! {
+    fn the_reason_given_is_recorded(bench) {
+        let why = "the build\u{202e}\n broke; token hunter2hunter2";
+        let a = bench.host("allow = [\"echo\"]\n").opt(["--why", why]).run(["echo", "--token", "hunter2hunter2"]);
+        assert_eq!(a.audit[0]["why"], why.replace("hunter2hunter2", "[masked]"), "{}", a.show());
+        let a = bench.host("allow = [\"echo\"]\n").run(["rm"]);
+        assert!(a.audit.last().expect("a record")["why"].is_null(), "{}", a.show());
+        assert!(!fs::read_to_string(bench.dir.join("audit.jsonl")).expect("the file").contains('\u{202e}'));
+    }
+}
+
+as_both! {
+    fn a_policy_that_fails_while_judging_is_recorded(bench) {
+        let rule = "[[rule]]\nid = \"r\"\nprogram = \"touch\"\ndecision = \"allow\"\n";
+        for (extra, part) in [("examples.deny = [\"touch ran\"]\n", "example `touch ran`"), ("operands = [{ pattern = '(' }]\n", "pattern")] {
+            let a = bench.host(&format!("{rule}{extra}")).run(["touch", "ran"]);
+            a.error(&[part]);
+            let record = a.audit.last().expect("a record");
+            assert_eq!((record["event"].as_str(), record["kind"].as_str()), (Some("error"), Some("policy")), "{}", a.show());
+            assert_eq!((&record["message"], &record["run_id"]), (&a.json["reason"], &a.json["run_id"]), "{}", a.show());
+            assert_eq!(record["hash"], a.json["audit"]["hash"], "{}", a.show());
+            assert!(!bench.work().join("ran").exists(), "{}", a.show());
+        }
+    }
+}
+
 fn with_audit(file: &str) -> String {
     format!("allow = [\"touch\"]\n[sandbox]\nprofile = \"host\"\n[audit]\nfile = {file:?}\n")
 }
@@ -149,6 +198,39 @@ as_both! {
             a.error(&["audit", device]);
         }
         assert_eq!((fs::read_to_string(target).expect("target"), work.join("ran").exists()), (String::new(), false));
+    }
+}
+
+as_both! {
+    fn an_audit_file_that_others_can_exchange_is_refused(bench) {
+        let refused = |way: &str, part: &str, remedy: &str| {
+            let file = bench.dir.join(way).join("audit.jsonl");
+            let a = bench.policy(&with_audit(&file.display().to_string())).run(["touch", "ran"]);
+            a.error(&["the way to the audit file", part, &format!("hint: {remedy} ")]);
+            assert_eq!(a.json["error"]["kind"], "audit", "{}", a.show());
+            assert!(!bench.work().join("ran").exists() && !file.exists(), "{}", a.show());
+        };
+        for dir in ["open", "open/below"] {
+            fs::create_dir(bench.dir.join(dir)).expect("mkdir");
+            bench.give(&bench.dir.join(dir));
+        }
+        fs::set_permissions(bench.dir.join("open"), fs::Permissions::from_mode(0o777)).expect("chmod");
+        refused("open", "/open` can be changed by its group or by others (mode 0777)", "chmod go-w");
+        refused("open/below", "/open` can be changed", "chmod go-w");
+        if bench.who == As::Root {
+            fs::create_dir(bench.dir.join("theirs")).expect("mkdir");
+            let chown = |name: &str| std::os::unix::fs::lchown(bench.dir.join(name), Some(NOBODY), None).expect("chown");
+            chown("theirs");
+            refused("theirs", "/theirs` belongs to user 65534", "chown root");
+            std::os::unix::fs::symlink(bench.work(), bench.dir.join("way")).expect("link");
+            chown("way");
+            refused("way", "/way` belongs to user 65534", "chown root");
+        }
+        // A sticky directory protects its entries, as /tmp does.
+        fs::set_permissions(bench.dir.join("open"), fs::Permissions::from_mode(0o1777)).expect("chmod");
+        let file = bench.dir.join("open/audit.jsonl");
+        let a = bench.policy(&with_audit(&file.display().to_string())).run(["touch", "ran"]);
+        assert_eq!((a.status(), file.exists()), ("ok", true), "{}", a.show());
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use confine::{Filesystem, Layer, Network, NetworkMode, Profile, SandboxPolicy, TreeKind};
-pub use limits::{Bound, EffectiveLimits, Limits};
+pub use limits::{Bound, EffectiveLimits, Limits, MAX_OUTPUT};
 
 use super::value::ValueLimits;
 

@@ -139,6 +139,15 @@ pub fn check_way(path: &Path, uid: u32) -> Result<PathBuf, TrustError> {
     Ok(at)
 }
 
+/// Tests every directory and link on the way to the directory `path`, and the directory itself, by the same rule.
+///
+/// # Errors
+/// As [`check_way`].
+pub fn check_directory(path: &Path, uid: u32) -> Result<(), TrustError> {
+    let at = check_way(path, uid)?;
+    directory(&at, &look(&at)?, [0, uid, look(Path::new("/"))?.uid()])
+}
+
 fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     path.components().filter_map(|c| match c {
         Component::Normal(name) => Some(name.to_owned()),

@@ -81,10 +81,7 @@ const GLUED_PASSWORD: [&[u8]; 6] =
 /// The words of a command as the audit shows them: secrets replaced by [`MASKED`], words that are not UTF-8 in
 /// the spelling of [`lossless`].
 pub fn mask_argv<W: AsRef<[u8]>>(argv: &[W]) -> Vec<String> {
-    let glued = argv.first().is_some_and(|w| {
-        let base = w.as_ref().rsplit(|b| *b == b'/').next().unwrap_or_default();
-        GLUED_PASSWORD.contains(&base)
-    });
+    let glued = argv.first().is_some_and(|w| takes_glued_password(w.as_ref()));
     let mut before: &[u8] = b"";
     let mut shown = Vec::with_capacity(argv.len());
     for (index, word) in argv.iter().map(AsRef::as_ref).enumerate() {
@@ -112,6 +109,36 @@ pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
         }
     }
     text
+}
+
+/// A command string that could not be split into words, as the audit shows it: blanks and quotes as they came, and
+/// what stands between blanks masked as the words of a command are.
+pub fn mask_command(text: &[u8]) -> String {
+    // Quotes may be open: values that a quote holds together are found in the text as a whole.
+    let text = mask_word(text, b"-c", false);
+    let blank = |b: &u8| b.is_ascii_whitespace();
+    let end_from = |at: usize| text[at..].iter().position(blank).map_or(text.len(), |n| at + n);
+    let mut out = Vec::with_capacity(text.len());
+    let (mut at, mut before, mut glued): (usize, &[u8], Option<bool>) = (0, b"", None);
+    while at < text.len() {
+        if blank(&text[at]) {
+            out.push(text[at]);
+            at += 1;
+            continue;
+        }
+        let end = end_from(if awaits_secret(before) { value_end(&text, at) } else { at });
+        let word = &text[at..end];
+        out.extend(mask_word(word, before, glued == Some(true)));
+        glued.get_or_insert_with(|| takes_glued_password(word));
+        (at, before) = (end, word);
+    }
+    lossless(&out)
+}
+
+/// Whether a program takes a password glued to `-p`.
+fn takes_glued_password(program: &[u8]) -> bool {
+    let base = program.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    GLUED_PASSWORD.contains(&base)
 }
 
 fn mask_word(word: &[u8], before: &[u8], glued: bool) -> Vec<u8> {

@@ -1,14 +1,28 @@
 //! The audit files of all stacked policies, as one: every record goes into each.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use crate::policy::model::Policy;
+use crate::policy::trust;
 
-use super::audit::record::{DecisionRecord, OutcomeRecord, Words};
+use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
+use super::mask::{mask_command, mask_text};
 use super::result::{AuditDoc, ResultDoc};
 use super::status::Status;
+
+/// What was asked, as far as the result does not say it.
+#[derive(Debug, Default)]
+pub struct Asked<'a> {
+    /// The words; none where there are none to judge.
+    pub words: Vec<&'a [u8]>,
+    /// A command string that could not be split.
+    pub command: Option<&'a [u8]>,
+    /// The asker's reason.
+    pub why: Option<&'a str>,
+}
 
 /// The opened audit files; none where no policy names one.
 #[derive(Debug, Default)]
@@ -25,17 +39,18 @@ impl Trail {
         let mut files: Vec<Audit> = Vec::new();
         for wanted in policies.iter().filter_map(|p| p.audit.as_ref()) {
             if files.iter().all(|open| open.path() != wanted.file) {
+                test_way(&wanted.file)?;
                 files.push(Audit::open(&wanted.file, wanted.rotate)?);
             }
         }
         Ok(Trail { files })
     }
 
-    /// Records the decision. `words` are the bytes of argv; `ended` is false where the request may run.
+    /// Records the decision. `ended` is false where the request may run.
     ///
     /// # Errors
     /// The record could not be written to one of the files.
-    pub fn decided(&mut self, doc: &mut ResultDoc, words: &[&[u8]], ended: bool) -> Result<(), AuditError> {
+    pub fn decided(&mut self, doc: &mut ResultDoc, asked: &Asked<'_>, ended: bool) -> Result<(), AuditError> {
         if self.files.is_empty() {
             return Ok(());
         }
@@ -45,15 +60,29 @@ impl Trail {
             stage: doc.stage,
             rule: doc.rule.clone(),
             reason: doc.reason.clone(),
-            words: Words::new(words),
+            words: Words::new(&asked.words),
+            command: asked.command.map(mask_command),
             program: doc.program.clone(),
             cwd: doc.cwd.clone(),
             agent: doc.agent.clone(),
             session: doc.session.clone(),
             labels: doc.labels.clone(),
+            why: asked.why.map(|why| mask_text(why, &asked.words)),
             policy: doc.policy.clone(),
         }));
         self.append(doc, body)
+    }
+
+    /// Records that guardexec itself failed after the files were opened and before it could decide.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn failed(&mut self, doc: &mut ResultDoc, kind: &str, message: &str) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let (kind, message) = (kind.to_owned(), message.to_owned());
+        self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
     }
 
     /// Records how the run ended.
@@ -94,6 +123,13 @@ impl Trail {
         doc.audit = first.or(doc.audit.take());
         Ok(())
     }
+}
+
+/// The same test of the way as a policy has to pass: whoever can write a directory can take the record away.
+fn test_way(file: &Path) -> Result<(), AuditError> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    trust::check_directory(directory, uid).map_err(|e| AuditError::way(file, e))
 }
 
 /// A result whose audit record could not be written: an error that still carries the outcome.

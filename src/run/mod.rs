@@ -210,9 +210,20 @@ pub fn run(confinement: Confinement, sinks: &mut Sinks) -> Result<Ended, RunErro
     if let (true, Some((step, errno))) = (confinement.tree.demands_namespace(), refusal) {
         return Err(RunError::NoTree { step, errno });
     }
-    match try_way(&confinement, None, &mut cgroups, &caught, sinks, refusal)? {
+    let grouped = try_way(&confinement, None, &mut cgroups, &caught, sinks, refusal);
+    match grouped.map_err(|error| for_want_of_namespace(error, refusal))? {
         Attempt::Ended(ended) => Ok(*ended),
         Attempt::Unable(step, errno) => Err(RunError::NoTree { step, errno }),
+    }
+}
+
+/// A layer that could be had in the namespace that was refused: the refusal is the cause, and what has a remedy.
+fn for_want_of_namespace(error: RunError, refusal: Option<(Step, i32)>) -> RunError {
+    match (error, refusal) {
+        (RunError::Prepare(error), Some((step, errno))) => {
+            error.for_want_of_namespace(&format!("could not {step}"), errno).into()
+        }
+        (error, _) => error,
     }
 }
 

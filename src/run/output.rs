@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::model::Bound;
+use crate::policy::model::{Bound, MAX_OUTPUT};
 
 /// Kept per stream where the policy lifts `output`: memory stays bounded all the same.
-pub const LIFTED_CAP: u64 = 64 << 20;
+pub const LIFTED_CAP: u64 = MAX_OUTPUT;
 
 /// A bounded capture of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

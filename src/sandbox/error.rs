@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use super::probe;
 use crate::policy::model::Layer;
 use crate::request::quote;
 
@@ -35,6 +36,21 @@ pub enum PrepareError {
 }
 
 impl PrepareError {
+    /// The same, where a namespace would have made the layers possible and `what` was refused with `errno`.
+    #[must_use]
+    pub fn for_want_of_namespace(self, what: &str, errno: i32) -> PrepareError {
+        let PrepareError::Required { layers, why, remedy } = self else { return self };
+        PrepareError::Required {
+            layers,
+            why: format!(
+                "no PID namespace ({what}: {:?}, {}); without one: {why}",
+                nix::errno::Errno::from_raw(errno),
+                io::Error::from_raw_os_error(errno),
+            ),
+            remedy: probe::remedy("pid_namespace", errno).map_or(remedy, str::to_owned),
+        }
+    }
+
     /// Stable, machine-readable.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -2,7 +2,8 @@
 
 use super::layers::{self, Ground};
 use super::namespace::Namespace;
-use super::{Confinement, Enforced, PrepareError, probe};
+use super::probe::{self, Probe};
+use super::{Confinement, Enforced, PrepareError};
 use crate::policy::model::TreeKind;
 
 impl Confinement {
@@ -18,12 +19,19 @@ impl Confinement {
                 probe.sentence
             )));
         }
-        let works = tried.is_some_and(|probe| probe.ok);
+        let works = tried.as_ref().is_some_and(|probe| probe.ok);
         let way = Namespace::ways().into_iter().next().filter(|_| works);
         let ground = Ground {
             namespaces: way.is_some(),
             user_namespace: way.as_ref().is_some_and(Namespace::has_user_namespace),
         };
-        layers::prepare(self, ground).map(|layers| layers.enforced)
+        match (layers::prepare(self, ground), tried) {
+            (Ok(layers), _) => Ok(layers.enforced),
+            (Err(error), Some(Probe { errno: Some(errno), sentence, .. })) => {
+                let what = sentence.split(" failed: ").next().unwrap_or(&sentence);
+                Err(error.for_want_of_namespace(&format!("{what} failed"), errno))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 }

@@ -230,7 +230,8 @@ impl Maps {
     }
 }
 
-fn remedy(name: &str, errno: Errno) -> Option<&'static str> {
+/// What an administrator can do where the probe of that name failed so.
+pub(super) fn remedy(name: &str, errno: Errno) -> Option<&'static str> {
     Some(match (name, errno) {
         ("landlock", libc::EOPNOTSUPP) => "add landlock to the kernel's lsm= boot parameter",
         ("landlock", libc::ENOSYS) => {

@@ -55,7 +55,15 @@ as_both! {
             assert!(["process_groups", "cgroup_v2"].contains(&held.as_str()), "{what} {}", answer.show());
             assert_eq!(missing(&answer), ["tmp"], "{what} {}", answer.show());
             let toml = "allow = [\"echo\"]\n[sandbox]\nprofile = \"strict\"\nrequire = [\"tmp\"]\n";
-            scene::unavailable(&bench.policy(toml).wrap(scene::without(what)).run(["echo", "hi"]), &["tmp"]);
+            let answer = bench.policy(toml).wrap(scene::without(what)).run(["echo", "hi"]);
+            // What was tried, how it failed, and what helps there: not just that it cannot be had.
+            scene::unavailable(&answer, &["tmp", "no PID namespace (could not ", "EPERM", "without one: "]);
+            assert!(answer.json["error"]["hint"].as_str().is_some_and(|h| h.contains("allow user namespaces")), "{}", answer.show());
+            let explained = bench.policy(toml).wrap(scene::without(what)).opt(["explain"]);
+            let explained = explained.opt(["--", "echo", "hi"]).raw();
+            assert_eq!(explained.exit, 125, "{}", explained.stderr);
+            let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+            assert!(text.contains("no PID namespace (") && text.contains("EPERM"), "{what}: {text}");
         }
     }
 }

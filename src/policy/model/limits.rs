@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The most that can be kept of each output stream, so that memory stays bounded: also where `output` is lifted.
+pub const MAX_OUTPUT: u64 = 64 << 20;
+
 /// A limit that was written: a figure, or the word `"none"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound<T> {

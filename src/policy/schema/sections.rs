@@ -7,7 +7,8 @@ use super::reader::{Item, Name, Table};
 use super::{ReadAudit, ReadNetwork, Span};
 use crate::policy::error::{PolicyError, Shown, printable};
 use crate::policy::model::{
-    EnvPolicy, Filesystem, Layer, Limits, NetworkMode, Profile, SandboxPolicy, Syntax, TreeKind,
+    Bound, EnvPolicy, Filesystem, Layer, Limits, MAX_OUTPUT, NetworkMode, Profile, SandboxPolicy, Syntax,
+    TreeKind,
 };
 
 /// The least memory in which a program starts at all.
@@ -71,7 +72,10 @@ pub(super) fn limits(t: &Table<'_>) -> Result<Limits, PolicyError> {
         cpu_time: t.opt("cpu_time", Item::bound_duration)?,
         memory: t.opt("memory", |i| i.bound_size(MIN_MEMORY))?,
         pids: t.opt("pids", |i| i.bound_count(1, MAX_PIDS))?,
-        output: t.opt("output", |i| i.bound_size(1))?,
+        output: t.opt("output", |i| match i.bound_size(1)? {
+            Bound::At(bytes) if bytes > MAX_OUTPUT => Err(i.error("output keeps at most 64M of each stream")),
+            bound => Ok(bound),
+        })?,
         file_size: t.opt("file_size", |i| i.bound_size(1))?,
         open_files: t.opt("open_files", |i| i.bound_count(MIN_OPEN_FILES, MAX_COUNT))?,
         kill_grace: t.opt("kill_grace", |i| {

@@ -172,6 +172,8 @@ fn limits() {
         ("pids = 6_4", "`pids` in [limits] must be written in plain decimal digits"),
         ("pids = 1.5", "`pids` in [limits] must be a whole number, not a decimal number"),
         ("output = \"0B\"", "0 is not a limit; write \"none\" to lift it"),
+        ("output = \"65M\"", "output keeps at most 64M of each stream"),
+        ("output = \"67108865B\"", "output keeps at most 64M of each stream"),
         ("file_size = 1979-05-27", "`file_size` in [limits] must be a size such as \"64K\", not a date"),
         ("open_files = 3", "`open_files` in [limits] must be from 8 to 9223372036854775807"),
         (

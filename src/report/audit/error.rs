@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::policy::trust::{Problem, TrustError};
+
 /// Why the audit file cannot be used. Each tells what to do about it. Paths are shown quoted and escaped.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -43,6 +45,13 @@ pub enum AuditError {
         /// What `chmod` should be told.
         remedy: &'static str,
     },
+    /// Somebody else can change a directory or a link on the way to it, and so put another file in its place.
+    Way {
+        /// The file.
+        path: PathBuf,
+        /// Which, and what is wrong with it.
+        trust: TrustError,
+    },
     /// Another writer held the lock for 5 seconds.
     Busy {
         /// The lock file.
@@ -70,6 +79,14 @@ impl AuditError {
         AuditError::Io { path: path.to_owned(), doing, source }
     }
 
+    /// The way to `path` failed the test.
+    pub(crate) fn way(path: &Path, trust: TrustError) -> AuditError {
+        match trust.problem {
+            Problem::Io(error) => AuditError::io(path, "open", error),
+            _ => AuditError::Way { path: path.to_owned(), trust },
+        }
+    }
+
     /// What to do about it, in one sentence.
     pub fn hint(&self) -> String {
         match self {
@@ -91,6 +108,9 @@ impl AuditError {
                 format!("chown {path:?} to root or to the user who runs guardexec")
             }
             AuditError::Mode { path, remedy, .. } => format!("chmod {remedy} {path:?}"),
+            AuditError::Way { trust, .. } => {
+                trust.remedy().unwrap_or_else(|| "name another file in [audit] file".into())
+            }
             AuditError::Busy { path } => format!("find the process that holds {path:?} (lslocks)"),
             AuditError::Moving { .. } => "let guardexec rotate its file itself ([audit] rotate)".into(),
             AuditError::NotAudit { .. } => "move that file away, or name another in [audit] file".into(),
@@ -110,6 +130,9 @@ impl fmt::Display for AuditError {
             AuditError::Owner { path, owner } => write!(f, "the audit file {path:?} belongs to user {owner}"),
             AuditError::Mode { path, mode, .. } => {
                 write!(f, "the audit file {path:?} is open to others (mode {mode:04o})")
+            }
+            AuditError::Way { path, trust } => {
+                write!(f, "the way to the audit file {path:?} is open to others: {trust}")
             }
             AuditError::Busy { path } => {
                 write!(f, "the audit lock {path:?} was held by another writer for 5s")

@@ -76,11 +76,14 @@ pub struct DecisionRecord {
     pub reason: Option<String>,
     #[serde(flatten)]
     pub words: Words,
+    /// The command string, masked, where it could not be split into words.
+    pub command: Option<String>,
     pub program: Option<ProgramDoc>,
     pub cwd: Option<String>,
     pub agent: Option<String>,
     pub session: Option<String>,
     pub labels: BTreeMap<String, String>,
+    pub why: Option<String>,
     pub policy: Vec<PolicyDoc>,
 }
 

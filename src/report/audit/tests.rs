@@ -51,11 +51,13 @@ fn decision(argv: &[&[u8]], reason: &str) -> Record {
         rule: Some(RuleDoc { id: reason.into(), file: reason.into(), line: 3 }),
         reason: Some(reason.into()),
         words: Words::new(argv),
+        command: Some(reason.into()),
         program: None,
         cwd: Some(reason.into()),
         agent: Some(reason.into()),
         session: Some(reason.into()),
         labels: [(reason.to_owned(), reason.to_owned())].into(),
+        why: Some(reason.into()),
         policy: Vec::new(),
     };
     Record { ts: SystemTime::now(), run_id: "RUN".into(), body: Body::Decision(Box::new(body)) }
@@ -94,8 +96,8 @@ fn records_form_a_chain_in_the_documented_shape() {
     let keys: Vec<&str> = read[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys.join(" "),
-        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped program cwd agent \
-         session labels policy hash"
+        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped command program cwd \
+         agent session labels why policy hash"
     );
     assert_eq!(fs::metadata(dir.log()).unwrap().mode() & 0o7777, 0o600);
     let report = verify(&[dir.log()], Some((3, &done[2].hash)));

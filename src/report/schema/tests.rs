@@ -192,11 +192,13 @@ fn bodies() -> Vec<Body> {
             rule: full.rule,
             reason: full.reason,
             words: Words::new(&[b"a".as_slice(), b"\xff"]),
+            command: None,
             program: full.program,
             cwd: full.cwd,
             agent: None,
             session: None,
             labels: full.labels,
+            why: Some("to see".into()),
             policy: full.policy,
         })),
         Body::Outcome(Box::new(OutcomeRecord {
