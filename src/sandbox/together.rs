@@ -31,6 +31,11 @@ fn execution(setup: &Setup<'_>, secret: &SecretPath) -> Execution {
     }
 }
 
+fn drop_to(root: bool, setup: &Setup<'_>) {
+    let who = if root { Identity::Anonymous(1_900_000_001) } else { Identity::Same };
+    identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
@@ -85,8 +90,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         mount::apply(mounts).unwrap();
     }
     std::env::set_current_dir(setup.cwd).unwrap();
-    let who = if root { Identity::Anonymous(1_900_000_001) } else { Identity::Same };
-    identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
+    drop_to(root, setup);
     raw::no_new_privs().unwrap();
     landlock::add_late(ruleset.fd.as_raw_fd(), &ruleset.late, ruleset.handled).unwrap();
     landlock::apply(ruleset.fd.as_raw_fd()).unwrap();
