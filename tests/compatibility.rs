@@ -134,7 +134,7 @@ as_both! {
         let missing = waived.json["sandbox"]["missing"].as_array().cloned().unwrap_or_default();
         assert!(missing.contains(&"filesystem".into()), "{}", waived.show());
         let mapped = "allow = [\"true\"]\n[sandbox]\nprocesses = \"groups\"\n[filesystem]\nmap = { \"/data\" = \"work\" }\n";
-        refused(&bench.policy(mapped).run(["true"]), "without a mount namespace [filesystem] map cannot show anything");
+        refused(&bench.policy(mapped).run(["true"]), "[filesystem] map needs a mount namespace");
     }
 }
 

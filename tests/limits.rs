@@ -44,6 +44,28 @@ as_both! {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+const MEMFD_CREATE: u32 = 319;
+#[cfg(target_arch = "aarch64")]
+const MEMFD_CREATE: u32 = 279;
+
+as_both! {
+    fn memory_that_nobody_has_mapped_counts(bench) {
+        let file = format!("my $n = 'x'; my $fd = syscall({MEMFD_CREATE}, $n, 0); die if $fd < 0; open(my $f, '>&=', $fd) or die; my $m = 'y' x (1<<20); for (1..300) {{ syswrite($f, $m) or die }} select(undef, undef, undef, 3); print 'survived'");
+        kinds(bench, "allow = [\"perl\"]\n[limits]\nmemory = \"64M\"\nwall_time = \"20s\"\n", |call| {
+            exceeded(&call.run(["perl", "-e", &file]), "memory", 137);
+        });
+        // System V segments, in a namespace of the run's own: written and detached.
+        let segments = "for (1..30) { my $id = shmget(0, 10<<20, 0600); defined $id or exit 3; shmwrite($id, 'y' x (10<<20), 0, 10<<20) or exit 4 } select(undef, undef, undef, 3); print 'survived'";
+        let call = bench.policy("allow = [\"perl\"]\n[sandbox]\nprofile = \"workspace\"\n[limits]\nmemory = \"64M\"\nwall_time = \"20s\"\n");
+        let a = call.run(["perl", "-e", segments]);
+        if a.exit == 3 {
+            return crate::harness::skip("needs an IPC namespace");
+        }
+        exceeded(&a, "memory", 137);
+    }
+}
+
 as_both! {
     fn t2_69_forks_do_not_multiply_processor_time(bench) {
         let burn = "perl -e '1 while (times)[0] < 0.8'";

@@ -11,6 +11,9 @@ use super::tree::{self, Stat};
 use crate::policy::model::EffectiveLimits;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sys::process::{self, Pid, Usage};
+use shared::Shared;
+
+mod shared;
 
 /// Where the tree's processes are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,7 @@ pub struct Watch<'a> {
     seen: BTreeMap<(Pid, u64), (u64, u64)>,
     reaped: Duration,
     lost: Duration,
+    shared: Shared,
     next: Option<Instant>,
 }
 
@@ -66,6 +70,7 @@ impl<'a> Watch<'a> {
             seen: BTreeMap::new(),
             reaped: Duration::ZERO,
             lost: Duration::ZERO,
+            shared: Shared::default(),
             next: None,
         };
         watch.plan(Duration::ZERO, 0, Duration::ZERO);
@@ -142,21 +147,30 @@ impl<'a> Watch<'a> {
 
     /// Memory of the tree: the cheap sum first, which counts shared pages once a process; a dearer and more
     /// exact one only where the cheap one is over the limit.
-    fn memory_of(&self, stats: &[Stat], limit: u64) -> u64 {
+    fn memory_of(&mut self, stats: &[Stat], limit: u64) -> u64 {
         let resident: u64 = stats.iter().map(|s| s.pages.saturating_mul(self.page)).sum();
-        if resident <= limit {
-            return resident;
+        let shared = self.shared.of(stats, self.listing, limit.saturating_sub(resident));
+        if resident.saturating_add(shared) <= limit {
+            return resident.saturating_add(shared);
         }
-        let own: u64 = stats.iter().map(own_pages).sum();
+        let sum = |parts: &dyn Fn(&Stat) -> (u64, u64)| {
+            let (mut own, mut mapped) = (0_u64, 0_u64);
+            for (anonymous, shared) in stats.iter().map(parts) {
+                own = own.saturating_add(anonymous);
+                mapped = mapped.saturating_add(shared);
+            }
+            // What is mapped may be part of what is shared: no byte is counted twice.
+            own.saturating_add(mapped.max(shared))
+        };
+        let own = sum(&own_memory);
         if own <= limit {
             return own;
         }
         // A process may hide its page map (PR_SET_DUMPABLE), but not the sum in `status`.
-        let share = |s: &Stat| {
+        sum(&|s| {
             let rollup = format!("/proc/{}/smaps_rollup", s.pid);
-            sum_of(&rollup, &["Pss_Anon:", "Pss_Shmem:"]).unwrap_or_else(|| own_pages(s))
-        };
-        stats.iter().map(share).sum()
+            parts_of(&rollup, ["Pss_Anon:", "Pss_Shmem:"]).unwrap_or_else(|| own_memory(s))
+        })
     }
 
     fn plan(&mut self, used: Duration, memory: u64, cost: Duration) {
@@ -190,10 +204,19 @@ fn page_size() -> u64 {
         .unwrap_or(4096)
 }
 
-/// Resident memory that belongs to no file.
-fn own_pages(s: &Stat) -> u64 {
+/// Resident memory that belongs to no file: the process's own, and shared.
+fn own_memory(s: &Stat) -> (u64, u64) {
     let status = format!("/proc/{}/task/{}/status", s.pid, s.other.unwrap_or(s.pid));
-    sum_of(&status, &["RssAnon:", "RssShmem:"]).unwrap_or(0)
+    parts_of(&status, ["RssAnon:", "RssShmem:"]).unwrap_or_default()
+}
+
+/// Two such lines of one file; `None` where it has neither.
+fn parts_of(file: &str, [own, shared]: [&str; 2]) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(file).ok()?;
+    match (sum_lines(&text, &[own]), sum_lines(&text, &[shared])) {
+        (None, None) => None,
+        (own, shared) => Some((own.unwrap_or(0), shared.unwrap_or(0))),
+    }
 }
 
 /// The sum, in bytes, of lines `NAME   123 kB` of a file; `None` where there is none.

@@ -215,10 +215,12 @@ impl<'a> Builder<'a> {
             mounts: self.ground.namespaces,
             own_proc: self.ground.namespaces,
             privileged_reader: view::privileged_reader(&self.layers.identity),
+            owns_system: self.layers.identity == Identity::PowerlessRoot,
             refuse_tcp: self.wanted.network == NetworkMode::None && !self.wanted.loopback,
         };
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
+        self.layers.warnings.extend_from_slice(&view.warnings);
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
         let mut kept = self.workspace();
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));

@@ -88,6 +88,11 @@ enum Step {
         at: CString,
         read_only: bool,
     },
+    /// The same, of what may be gone by then.
+    Hide {
+        from: CString,
+        at: CString,
+    },
     Remove {
         path: CString,
         dir: bool,
@@ -127,6 +132,7 @@ impl Prepared {
             Some(Step::Attach { path, .. }) => format!("mount '{}'", text(path)),
             Some(Step::Over { path, .. }) => format!("keep '{}'", text(path)),
             Some(Step::Show { at, .. }) => format!("mount over '{}'", text(at)),
+            Some(Step::Hide { at, .. }) => format!("hide '{}'", text(at)),
             Some(Step::Remove { path, .. }) => format!("remove '{}'", text(path)),
             Some(Step::Link { path, .. }) => format!("make the link '{}'", text(path)),
             Some(Step::Enter(path)) => format!("make '{}' the root", text(path)),
@@ -274,7 +280,7 @@ impl Plan {
         self.steps.push(Step::MakeDir(dir.clone(), 0));
         for path in &spec.view.hide {
             let from = if path.is_dir() { dir.clone() } else { file.clone() };
-            self.steps.push(Step::Show { from, at: c_path(path)?, read_only: true });
+            self.steps.push(Step::Hide { from, at: c_path(path)? });
         }
         // The mounts keep both alive.
         self.steps.push(Step::Remove { path: file, dir: false });
@@ -332,6 +338,11 @@ fn one(step: &Step, held: &mut [Option<OwnedFd>; MAX_TREES]) -> Result<(), Errno
         }
         Step::Over { path, read_only } => show(path, path, *read_only),
         Step::Show { from, at, read_only } => show(from, at, *read_only),
+        // Lock files and the like come and go: there is nothing left to hide.
+        Step::Hide { from, at } => match show(from, at, true) {
+            Err(libc::ENOENT) if calls::open_path(at).err() == Some(libc::ENOENT) => Ok(()),
+            shown => shown,
+        },
         Step::Remove { path, dir } => raw::remove(path, *dir),
         Step::Link { to, path } => raw::make_link(to, path),
         Step::Enter(path) => raw::enter_root(path),

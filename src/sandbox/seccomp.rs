@@ -69,6 +69,8 @@ pub struct Options {
     pub attributes: bool,
     /// Landlock mediates truncation (ABI 3); else truncate(2), `O_RDONLY | O_TRUNC` and openat2 are refused.
     pub truncate_by_path: bool,
+    /// Landlock mediates ioctl on devices (ABI 5); else openat2 is refused, which could open them for nothing else.
+    pub ioctl_by_path: bool,
     /// setsid and setpgid are answered by the guard (`SECCOMP_RET_USER_NOTIF`), which the filter's listener reads.
     pub notify_groups: bool,
 }
@@ -260,15 +262,25 @@ fn files(options: &Options, v: &mut Verdicts) {
     if !options.ipc_namespace {
         always(v, table::IPC, fail(EACCES));
     }
-    if !options.truncate_by_path {
-        always(v, &[libc::SYS_truncate], fail(EACCES));
-        always(v, &[table::OPENAT2], fail(ENOSYS));
-        let mask = (libc::O_ACCMODE | libc::O_TRUNC) as u32;
-        // With neither reading nor writing (3, for ioctl) Landlock has nothing to look at either.
-        let truncates = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| (mode | libc::O_TRUNC) as u32);
-        when(v, libc::SYS_openat, Checks::new().none_of(2, mask, &truncates, fail(EACCES)));
+    let opens = |checks: &dyn Fn(u32) -> Checks, v: &mut Verdicts| {
+        when(v, libc::SYS_openat, checks(2));
         #[cfg(target_arch = "x86_64")]
-        when(v, libc::SYS_open, Checks::new().none_of(1, mask, &truncates, fail(EACCES)));
+        when(v, libc::SYS_open, checks(1));
+    };
+    let refused = fail(EACCES);
+    // With neither reading nor writing (3, for ioctl) Landlock has nothing to look at.
+    let neither = libc::O_ACCMODE as u32;
+    if options.truncate_by_path {
+        opens(&|flags| Checks::new().none_of(flags, neither, &[neither], refused), v);
+    } else {
+        always(v, &[libc::SYS_truncate], refused);
+        let truncate = libc::O_TRUNC as u32;
+        let mask = neither | truncate;
+        let bad = [libc::O_RDONLY as u32 | truncate, neither, neither | truncate];
+        opens(&|flags| Checks::new().none_of(flags, mask, &bad, refused), v);
+    }
+    if !options.truncate_by_path || !options.ioctl_by_path {
+        always(v, &[table::OPENAT2], fail(ENOSYS));
     }
 }
 

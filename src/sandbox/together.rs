@@ -23,12 +23,28 @@ struct Setup<'a> {
     own_proc: bool,
 }
 
+fn execution(setup: &Setup<'_>, secret: &SecretPath) -> Execution {
+    match (setup.profile, setup.exec) {
+        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
+        (_, Some(_)) => Execution::List { secret: None },
+        _ => Execution::Any,
+    }
+}
+
+fn drop_to(root: bool, setup: &Setup<'_>) {
+    let who = if root { Identity::Anonymous(1_900_000_001) } else { Identity::Same };
+    identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
     let program = Path::new(words[0]).canonicalize().unwrap();
-    let place = setup.mounts.then(|| mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap());
-    let tmp = place.unwrap_or_else(|| setup.cwd.join("tmp"));
+    let tmp = if setup.mounts {
+        mount::TmpPlaces::find().first(setup.cwd, &lists).unwrap()
+    } else {
+        setup.cwd.join("tmp")
+    };
     let root = who == Who::Same && everyone().len() == 2;
     let inputs = Inputs {
         profile: setup.profile,
@@ -41,6 +57,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         mounts: setup.mounts,
         own_proc: setup.own_proc,
         privileged_reader: false,
+        owns_system: false,
         refuse_tcp: true,
     };
     let view = view::view(&inputs).unwrap();
@@ -57,11 +74,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
-    let execution = match (setup.profile, setup.exec) {
-        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
-        (_, Some(_)) => Execution::List { secret: None },
-        _ => Execution::Any,
-    };
+    let execution = execution(setup, &secret);
     let filter = seccomp::Prepared::new(&seccomp::Options {
         execution,
         network: Network::None,
@@ -69,6 +82,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
+        ioctl_by_path: true,
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
@@ -76,8 +90,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         mount::apply(mounts).unwrap();
     }
     std::env::set_current_dir(setup.cwd).unwrap();
-    let who = if root { Identity::Anonymous(1_900_000_001) } else { Identity::Same };
-    identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
+    drop_to(root, setup);
     raw::no_new_privs().unwrap();
     landlock::add_late(ruleset.fd.as_raw_fd(), &ruleset.late, ruleset.handled).unwrap();
     landlock::apply(ruleset.fd.as_raw_fd()).unwrap();
@@ -189,6 +202,7 @@ fn layers_stack() {
                     mounts: false,
                     own_proc: false,
                     privileged_reader: false,
+                    owns_system: false,
                     refuse_tcp: true,
                 };
                 let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
@@ -202,6 +216,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
+                    ioctl_by_path: true,
                     notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();

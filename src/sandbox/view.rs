@@ -5,14 +5,17 @@
 //! reported.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::identity::Identity;
 use super::loader;
 use crate::policy::model::{Filesystem, Profile};
+use crate::request::quote;
 use paths::{DEVICES, PROC, SYSTEM, SYSTEM_FILES, secrets_below};
 
 mod paths;
+mod private;
 
 /// What may be done with a path, and beneath it if it is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +77,8 @@ pub struct View {
     pub keep: Vec<PathBuf>,
     /// Writable paths, for the mounts.
     pub writable: Vec<PathBuf>,
+    /// Sentences for the result.
+    pub warnings: Vec<String>,
 }
 
 impl View {
@@ -107,6 +112,8 @@ pub struct Inputs<'a> {
     pub own_proc: bool,
     /// Its user may read what only root or a special group should (`/etc/shadow`).
     pub privileged_reader: bool,
+    /// Its user owns the system's files: every one that root keeps for itself.
+    pub owns_system: bool,
     /// No TCP.
     pub refuse_tcp: bool,
 }
@@ -126,7 +133,7 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
         policy_paths(inputs, &mut view);
         executables(inputs, &mut view)?;
     }
-    let denied = denied(inputs);
+    let denied = denied(inputs, &mut view.warnings);
     carve(inputs, &denied, &mut view);
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
@@ -232,8 +239,8 @@ fn executables(inputs: &Inputs<'_>, view: &mut View) -> io::Result<()> {
     Ok(())
 }
 
-/// The policy's `deny`, and the system's secrets where the user could read them.
-fn denied(inputs: &Inputs<'_>) -> Vec<PathBuf> {
+/// The policy's `deny`, and the system's secrets where the user could read them. None of them lies below another.
+fn denied(inputs: &Inputs<'_>, warnings: &mut Vec<String>) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> =
         inputs.filesystem.deny.iter().flatten().map(|path| canonical(path)).collect();
     if inputs.privileged_reader && inputs.profile != Profile::Host {
@@ -241,8 +248,36 @@ fn denied(inputs: &Inputs<'_>) -> Vec<PathBuf> {
         let readable = |path: &PathBuf| std::fs::File::open(path).is_ok();
         denied.extend(secrets_below(Path::new("/etc")).into_iter().filter(readable));
     }
+    if inputs.owns_system && inputs.profile != Profile::Host {
+        for place in private::PLACES {
+            denied.extend(kept_for_root(inputs, &canonical(Path::new(place)), warnings));
+        }
+    }
     denied.retain(|path| path.symlink_metadata().is_ok());
+    denied.sort_unstable();
+    // What lies below a hidden directory is gone before it could be hidden itself.
+    denied.dedup_by(|path, above| path.starts_with(above));
     denied
+}
+
+/// What below one place of the system is not for others to read, and what could not be looked through.
+fn kept_for_root(inputs: &Inputs<'_>, place: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let lists = inputs.filesystem;
+    let named = lists.read.iter().chain(&lists.write).flatten().map(|path| canonical(path));
+    let named: Vec<PathBuf> = named.chain(inputs.exec.unwrap_or_default().iter().cloned()).collect();
+    let granted: Vec<&Path> =
+        named.iter().map(PathBuf::as_path).chain([inputs.cwd, inputs.program]).collect();
+    let private::Private { mut paths, unlooked } = private::below(place, &granted);
+    for dir in unlooked {
+        let needed = granted.iter().any(|path| path.starts_with(&dir));
+        warnings.push(format!(
+            "{} holds too much to look for what only root may read: {}",
+            quote::display(dir.as_os_str().as_bytes()),
+            if needed { "the run needs it, and can read all of it" } else { "the run cannot see it" },
+        ));
+        paths.extend((!needed).then_some(dir));
+    }
+    paths
 }
 
 /// A directory with more entries than this is not taken apart.

@@ -15,7 +15,7 @@ const SMALLEST: usize = 16;
 /// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
 const CLASSES: usize = 8 + 5 * 4;
 /// What is larger than this never comes from the arena: it would use it up.
-const LARGEST: usize = 128 << 10;
+const LARGEST: usize = 16 << 10;
 
 #[repr(align(4096))]
 struct Memory(UnsafeCell<[u8; SIZE]>);

@@ -73,6 +73,46 @@ as_both! {
     }
 }
 
+/// A file that only root may read, where a daemon would keep its password.
+struct Secret(std::path::PathBuf);
+
+impl Secret {
+    fn new() -> Secret {
+        let path = std::path::PathBuf::from(format!("/etc/guardexec-test-{}.conf", std::process::id()));
+        fs::write(&path, "password").expect("write below /etc");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
+        Secret(path)
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+as_both! {
+    fn uid_0_without_power_reads_nothing_that_is_for_root_alone(bench) {
+        if bench.who == As::User {
+            return;
+        }
+        fs::set_permissions(bench.work(), fs::Permissions::from_mode(0o700)).expect("chmod");
+        let secret = Secret::new();
+        let attack = format!("read:{}", secret.0.display());
+        for profile in [STRICT, WORKSPACE] {
+            for ground in GROUNDS {
+                let (outcomes, answer) = attempt(bench, ground, profile, &words(&[&attack, "read:/etc/passwd"]));
+                assert_ne!(outcomes[&attack], "open", "{ground:?} {}", answer.show());
+                assert_eq!(outcomes["read:/etc/passwd"], "open", "{ground:?} {}", answer.show());
+            }
+        }
+        // What the policy itself names is meant.
+        let named = format!("{STRICT}[filesystem]\nread = [{:?}]\n", secret.0);
+        let (outcomes, answer) = attempt(bench, scene::Ground::Namespaces, &named, &words(&[&attack]));
+        assert_eq!(outcomes[&attack], "open", "{}", answer.show());
+    }
+}
+
 as_both! {
     fn a_named_user_is_used(bench) {
         open_to_all(bench);

@@ -54,6 +54,7 @@ impl Ground {
             mounts: true,
             own_proc: false,
             privileged_reader: true,
+            owns_system: false,
             refuse_tcp: true,
         };
         let view = view::view(&inputs).unwrap();
@@ -182,6 +183,27 @@ fn deny_inside_a_writable_directory_is_hidden() {
         assert_eq!(fs::read_dir("/tmp").unwrap().count(), 1, "the stand-ins are gone");
     });
     assert_eq!(fs::read(cwd.join("closed/key")).unwrap(), b"key");
+}
+
+#[test]
+fn what_was_to_be_hidden_and_is_gone_stops_nothing() {
+    let mut ground = Ground::new("mount-gone", Profile::Workspace);
+    let cwd = ground.cwd.0.clone();
+    for name in ["gone", "stays"] {
+        fs::write(cwd.join(name), "key").unwrap();
+    }
+    ground.lists.deny = Some(vec![cwd.join("gone"), cwd.join("stays")]);
+    let prepared = ground.prepare(None);
+    fs::remove_file(cwd.join("gone")).unwrap();
+    let ended = in_child(Who::Same, || {
+        if !own_mounts() {
+            return 77;
+        }
+        apply(&prepared).map_err(|(n, e)| (prepared.describe(n), e)).unwrap();
+        let hidden = fs::metadata(cwd.join("stays")).unwrap().permissions().mode() & 0o777 == 0;
+        i32::from(!hidden || cwd.join("gone").exists())
+    });
+    assert!([Ended::Exited(0), Ended::Exited(77)].contains(&ended), "{ended:?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub(super) fn strict() -> Options {
         ipc_namespace: false,
         attributes: false,
         truncate_by_path: false,
+        ioctl_by_path: false,
         notify_groups: false,
     }
 }
@@ -89,7 +90,7 @@ fn all_options() -> Vec<Options> {
     let mut all = Vec::new();
     for execution in executions {
         for network in networks {
-            for bits in 0..32_u32 {
+            for bits in 0..64_u32 {
                 let bit = |n: u32| bits >> n & 1 == 1;
                 all.push(Options {
                     execution,
@@ -98,6 +99,7 @@ fn all_options() -> Vec<Options> {
                     ipc_namespace: bit(1),
                     attributes: bit(2),
                     truncate_by_path: bit(3),
+                    ioctl_by_path: bit(5),
                     notify_groups: bit(4),
                 });
             }
@@ -246,6 +248,15 @@ fn attributes_queues_and_truncation_are_refused_where_nothing_else_refuses_them(
     let for_ioctl = libc::O_ACCMODE | libc::O_TRUNC;
     refused(&strict(), libc::SYS_openat, [at, path, for_ioctl as u64, 0, 0, 0], EACCES);
     works(&strict(), libc::SYS_openat, [at, path, libc::O_RDONLY as u64, 0, 0, 0]);
+    // For neither reading nor writing, whatever Landlock mediates.
+    let mediated = Options { truncate_by_path: true, ioctl_by_path: true, ..strict() };
+    for options in [strict(), mediated] {
+        refused(&options, libc::SYS_openat, [at, path, libc::O_ACCMODE as u64, 0, 0, 0], EACCES);
+        #[cfg(target_arch = "x86_64")]
+        refused(&options, libc::SYS_open, [path, libc::O_ACCMODE as u64, 0, 0, 0, 0], EACCES);
+    }
+    let openat2 = [MAX, MAX, MAX, MAX, MAX, MAX];
+    refused(&Options { ioctl_by_path: false, ..mediated }, table::OPENAT2, openat2, ENOSYS);
     refused(&strict(), libc::SYS_shmget, [0x7070, 0, 0, 0, 0, 0], EACCES);
 }
 

@@ -20,6 +20,7 @@ fn inputs<'a>(filesystem: &'a Filesystem, scratch: &'a Path, tmp: &'a Path) -> I
         mounts: false,
         own_proc: false,
         privileged_reader: true,
+        owns_system: false,
         refuse_tcp: true,
     }
 }

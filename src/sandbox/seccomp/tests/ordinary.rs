@@ -19,6 +19,7 @@ fn unnoticed(name: &str, script: &str) {
             ipc_namespace: true,
             attributes: true,
             truncate_by_path: true,
+            ioctl_by_path: true,
             ..strict()
         };
         let ended = in_child(Who::Same, || {
