@@ -1,3 +1,5 @@
+//! The result of a run whose keeper was killed: an error that says so, unless a limit was the cause.
+
 use std::time::{Duration, SystemTime};
 
 use crate::policy::model::{Bound, Limits, Profile};
