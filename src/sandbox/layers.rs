@@ -26,6 +26,7 @@ use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::request::quote;
 
 mod filter;
+mod guarded;
 mod input;
 mod needs;
 
@@ -229,6 +230,7 @@ impl<'a> Builder<'a> {
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
+        self.recorded(&view)?;
         let mut holes: Vec<&Path> = view.holes().collect();
         holes.extend(kept.read_only.iter().map(PathBuf::as_path));
         self.holes(&holes);
