@@ -21,9 +21,9 @@ use crate::report::run_id;
 use crate::report::status::Status;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words::{self, WordsError};
-use crate::request::{Ask, Request};
-use crate::run::{self, RunError, Sinks};
-use crate::sandbox::{Confinement, PrepareError};
+use crate::request::{Ask, Request, Stdin};
+use crate::run::{self, How, RunError, Sinks};
+use crate::sandbox::{Confinement, PrepareError, Step};
 use crate::sys;
 
 /// One call: a request and the policies that the caller names.
@@ -240,6 +240,10 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 /// Confines and runs what was granted.
 fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
     let limits = grant.limits.clone();
+    let input = match &grant.stdin {
+        Stdin::File(path) => Some(path.clone()),
+        _ => None,
+    };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
     let ended = match (confine(grant, policies, facts), sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
@@ -247,7 +251,13 @@ fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: boo
         (_, Err(error)) => Err(error.into()),
     };
     match ended {
-        Ok(ended) => doc.ran(&ended, &limits),
+        Ok(ended) => {
+            doc.ran(&ended, &limits);
+            if let (How::NotStarted { step: Step::Input, errno }, Some(path)) = (ended.how, input) {
+                let error = std::io::Error::from_raw_os_error(errno);
+                unconfined(doc, &PrepareError::Withheld { path, error });
+            }
+        }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
         Err(error) => doc.failed("run", &error.to_string(), None),
     }

@@ -50,6 +50,27 @@ fn standard_input_is_read_with_the_runs_own_rights() {
 }
 
 as_both! {
+    fn an_input_that_is_not_the_runs_to_read_is_named(bench) {
+        let file = bench.file("beside.txt", "mine\n");
+        let path = file.to_str().expect("UTF-8");
+        for held in ["auto", "groups"] {
+            let sandbox = format!("[sandbox]\nprofile = \"strict\"\nprocesses = \"{held}\"\n");
+            let policy = format!("allow = [\"cat\"]\n{sandbox}");
+            let a = bench.policy(&policy).opt(["--stdin", path]).run(["cat"]);
+            for part in ["the run itself may not read", path, "[filesystem] read", "--stdin -"] {
+                assert!(a.str("text").contains(part), "{part}: {}", a.show());
+            }
+            assert_eq!((a.status(), a.exit, &a.json["exit_code"]), ("error", 125, &serde_json::Value::Null), "{}", a.show());
+            assert_eq!((a.json["error"]["kind"].as_str(), a.str("stage")), (Some("stdin"), "sandbox"), "{}", a.show());
+            assert_eq!(a.audit.last().expect("an outcome")["error"]["kind"], "stdin", "{}", a.show());
+            let policy = format!("{policy}[filesystem]\nread = [{path:?}]\n");
+            bench.policy(&policy).opt(["--stdin", path]).run(["cat"]).ok("mine\n");
+            bench.policy(&policy).opt(["--stdin", "-"]).stdin(b"mine\n".to_vec()).run(["cat"]).ok("mine\n");
+        }
+    }
+}
+
+as_both! {
     fn a_result_never_goes_over_the_policy_or_the_audit_file(bench) {
         let call = bench.policy("allow = [\"true\"]\n");
         let policy = bench.dir.join("policy.toml");

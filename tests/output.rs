@@ -1,6 +1,9 @@
 //! Output: drained for ever, head and tail kept, exact totals, constant memory.
 
+use std::process::Stdio;
 use std::time::Duration;
+
+use crate::harness::outside::{answer, ready, through};
 
 as_both! {
     fn t2_58_reaching_the_cap_does_not_block_the_child(bench) {
@@ -57,5 +60,37 @@ as_both! {
         assert!(answer.str("stdout").len() <= (1 << 20) + 64);
         assert!(answer.json["stdout_bytes"].as_u64() > Some(1 << 20));
         assert!(answer.took < Duration::from_secs(4));
+    }
+}
+
+/// Runs the words behind it with a terminal as their standard output, and passes on what they write there.
+const ON_A_TERMINAL: &str = r"
+import os, subprocess, sys, tty
+master, slave = os.openpty()
+tty.setraw(slave)
+child = subprocess.Popen(sys.argv[1:], stdout=slave)
+os.close(slave)
+while True:
+    try:
+        piece = os.read(master, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    sys.stdout.buffer.write(piece)
+sys.exit(child.wait())
+";
+
+as_both! {
+    fn a_terminal_never_obeys_the_text(bench) {
+        let call = || bench.host("allow = [\"printf\"]\n").opt(["--output", "text"]);
+        let words = ["printf", "a\\tb\\033]0;owned\\007\\r\\302\\233\\342\\200\\256c\\n"];
+        let piped = ready(call(), words).raw();
+        assert_eq!(piped.stdout, "a\tb\u{1b}]0;owned\u{7}\r\u{9b}\u{202e}c\n".as_bytes(), "{}", piped.show());
+        let call = ready(call(), words);
+        let shown = answer(&call, through(&call, &["python3", "-c", ON_A_TERMINAL]), Stdio::null());
+        let text = String::from_utf8(shown.stdout.clone()).expect("UTF-8");
+        assert_eq!(text, "a\tb\\x1b]0;owned\\x07\\r\\u{9b}\\u{202e}c\n", "{}", shown.show());
+        assert_eq!(shown.exit, 0, "{}", shown.show());
     }
 }

@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::request::parse_duration;
@@ -42,9 +44,21 @@ pub struct PolicyArgs {
     /// A policy; repeatable, and all of them must allow
     #[arg(short, long = "policy", value_name = "FILE", value_parser = clap::value_parser!(PathBuf))]
     pub policies: Vec<PathBuf>,
-    /// Where approvals, counters and sessions live, unless the policy says
-    #[arg(long, value_name = "DIR")]
+    /// Not yet: this version keeps no state
+    #[arg(long, value_name = "DIR", value_parser = NotYet("--state: this version keeps no state yet"))]
     pub state: Option<PathBuf>,
+}
+
+/// An option that is planned. Taken in silence it would let its user believe in something that nobody does.
+#[derive(Debug, Clone, Copy)]
+struct NotYet(&'static str);
+
+impl TypedValueParser for NotYet {
+    type Value = PathBuf;
+
+    fn parse_ref(&self, _: &clap::Command, _: Option<&clap::Arg>, _: &OsStr) -> Result<PathBuf, clap::Error> {
+        Err(clap::Error::raw(ErrorKind::ValueValidation, self.0))
+    }
 }
 
 /// What is asked: the same for a run and for `explain`.
@@ -87,8 +101,8 @@ pub struct AskArgs {
     /// Why it is asked, for a person who decides
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub why: Option<String>,
-    /// A file that supports it, for a person who decides
-    #[arg(long, value_name = "FILE")]
+    /// Not yet: this version takes no evidence
+    #[arg(long, value_name = "FILE", value_parser = NotYet("--evidence: this version takes no evidence yet"))]
     pub evidence: Option<PathBuf>,
     /// The program and its arguments, taken as they are
     #[arg(last = true, value_name = "PROGRAM [ARG]")]

@@ -84,6 +84,10 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
+            // A program gets what the command wrote; a terminal would act on it.
+            if fd::is_terminal(io::stdout().as_fd()) {
+                text = escape_text(&text);
+            }
             put(text.as_bytes());
             // The text is for a model; what a person has to know would otherwise be seen by nobody.
             for warning in &doc.warnings {

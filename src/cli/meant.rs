@@ -68,11 +68,7 @@ fn usage(message: impl Into<String>) -> RequestError {
 
 fn build(mut typed: AskArgs, around: Surroundings<'_>) -> Result<Request, RequestError> {
     let mut request = match typed.request.take() {
-        Some(path) => {
-            let mut request = json::parse(&read_request(&path, around.stdin)?)?;
-            request.asker.evidence = typed.evidence;
-            request
-        }
+        Some(path) => json::parse(&read_request(&path, around.stdin)?)?,
         None => from_options(typed)?,
     };
     if let Some(inherited) = around.agent.filter(|name| !name.is_empty()) {
@@ -112,13 +108,7 @@ fn from_options(typed: AskArgs) -> Result<Request, RequestError> {
             Some(path) => Stdin::File(path),
         },
         timeout: typed.timeout,
-        asker: Asker {
-            agent: typed.agent,
-            session: typed.session,
-            labels,
-            why: typed.why,
-            evidence: typed.evidence,
-        },
+        asker: Asker { agent: typed.agent, session: typed.session, labels, why: typed.why },
     })
 }
 

@@ -104,8 +104,6 @@ fn every_option_of_a_run() {
         "-p",
         "a.toml",
         "--policy=b.toml",
-        "--state",
-        "st",
         "-C",
         "dir",
         "-e",
@@ -126,8 +124,6 @@ fn every_option_of_a_run() {
         "e=",
         "--why",
         "-because",
-        "--evidence",
-        "ev",
         "--output",
         "text",
         "--result-file",
@@ -139,7 +135,6 @@ fn every_option_of_a_run() {
     ];
     let args = run(&words);
     assert_eq!(args.policy.policies, [PathBuf::from("a.toml"), PathBuf::from("b.toml")]);
-    assert_eq!(args.policy.state, Some(PathBuf::from("st")));
     let (request, output) = meant_by(&words, None, b"").expect("a request");
     assert_eq!(request.cwd, Some(PathBuf::from("dir")));
     assert_eq!(request.env, [("MODE".into(), Some("x=y".into())), ("TZ".into(), None)]);
@@ -152,7 +147,6 @@ fn every_option_of_a_run() {
         [(&"e".to_string(), &String::new()), (&"k".to_string(), &"v=w".to_string())]
     );
     assert_eq!(asker.why.as_deref(), Some("-because"));
-    assert_eq!(asker.evidence, Some(PathBuf::from("ev")));
     let expected =
         OutputOptions { format: Format::Text, result_file: Some("r.json".into()), result_fd: Some(7) };
     assert_eq!(output, expected);
@@ -180,10 +174,8 @@ fn the_other_ways_to_ask() {
 
 #[test]
 fn json_requests() {
-    let (request, output) =
-        meant_by(&["--request", "-", "--evidence", "e"], None, br#"{"command": "ls"}"#).expect("a request");
+    let (request, output) = meant_by(&["--request", "-"], None, br#"{"command": "ls"}"#).expect("a request");
     assert!(matches!(request.ask, Ask::Command(text) if text == b"ls"));
-    assert_eq!(request.asker.evidence, Some(PathBuf::from("e")));
     assert_eq!(output, OutputOptions::default());
 
     let error = meant_by(&["--request", "-"], None, br#"{"policy": "x"}"#).expect_err("refused");
@@ -290,6 +282,11 @@ fn usage_errors_are_one_line() {
         (&["audit"], "'guardexec audit' requires a subcommand but one was not provided [subcommands: verify]".into()),
         (&["audit", "verify"], "the following required arguments were not provided: <FILE>...".into()),
         (&["audit", "verify", "f", "--expect", "1"], "invalid value '1' for '--expect <SEQ:HASH>': it is SEQ:HASH, a whole number and 64 lower-case hex digits".into()),
+        (&["--state", "s", "--", "a"], "--state: this version keeps no state yet".into()),
+        (&["--state=s", "check"], "--state: this version keeps no state yet".into()),
+        (&["doctor", "--state", "s"], "--state: this version keeps no state yet".into()),
+        (&["--evidence", "e", "--", "a"], "--evidence: this version takes no evidence yet".into()),
+        (&["--request", "-", "--evidence", "e"], "--evidence: this version takes no evidence yet".into()),
         (&["doctor", "x"], "unexpected argument 'x' found".into()),
     ] {
         assert_eq!(refused(words), line, "{words:?}");
@@ -312,15 +309,15 @@ fn who_wants_json_of_a_usage_error() {
 #[test]
 fn verbs() {
     let check = |words: &[&str]| match typed(words) {
-        Ok(Cli::Check(args)) => (args.files, args.policy.policies, args.policy.state, args.json),
+        Ok(Cli::Check(args)) => (args.files, args.policy.policies, args.json),
         other => panic!("{other:?}"),
     };
     let path = |text: &str| PathBuf::from(text);
-    assert_eq!(check(&["check"]), (vec![], vec![], None, false));
-    let all = (vec![path("f"), path("g")], vec![path("p")], Some(path("s")), true);
-    assert_eq!(check(&["check", "f", "g", "-p", "p", "--state", "s", "--json"]), all);
-    assert_eq!(check(&["-pp", "--state=s", "--json", "check", "f", "g"]), all);
-    assert_eq!(check(&["--policy", "p", "--state", "s", "--json", "check", "f", "g"]), all);
+    assert_eq!(check(&["check"]), (vec![], vec![], false));
+    let all = (vec![path("f"), path("g")], vec![path("p")], true);
+    assert_eq!(check(&["check", "f", "g", "-p", "p", "--json"]), all);
+    assert_eq!(check(&["-pp", "--json", "check", "f", "g"]), all);
+    assert_eq!(check(&["--policy", "p", "--json", "check", "f", "g"]), all);
     // An option's value is no verb, and a verb's own files may be named like one.
     assert_eq!(argv(&request(&["-p", "check", "--", "a"])), ["a"]);
     assert_eq!(check(&["check", "check"]).0, [path("check")]);

@@ -345,3 +345,6 @@ fn limit_value(kind: LimitKind, limits: &EffectiveLimits) -> Option<String> {
         LimitKind::Pids => limits.pids.get().map(|n| n.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

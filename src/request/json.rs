@@ -67,7 +67,6 @@ pub fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
             session: text_of(&mut fields, "session")?,
             labels: labels(&mut fields)?,
             why: text_of(&mut fields, "why")?,
-            evidence: None,
         },
     };
     request.asker.check()?;

@@ -80,8 +80,6 @@ pub struct Asker {
     pub labels: BTreeMap<String, String>,
     /// `--why`.
     pub why: Option<String>,
-    /// `--evidence`.
-    pub evidence: Option<PathBuf>,
 }
 
 /// Why something cannot be a request at all: the caller's mistake, never a denial.

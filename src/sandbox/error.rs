@@ -18,6 +18,13 @@ pub enum PrepareError {
         /// Why.
         error: io::Error,
     },
+    /// The file for standard input is not the run's to read, by its user or by its confinement.
+    Withheld {
+        /// The file.
+        path: PathBuf,
+        /// What opening it came to inside.
+        error: io::Error,
+    },
     /// The policy requires layers that cannot be had here.
     Required {
         /// Which.
@@ -54,7 +61,7 @@ impl PrepareError {
     /// Stable, machine-readable.
     pub fn kind(&self) -> &'static str {
         match self {
-            PrepareError::Stdin { .. } => "stdin",
+            PrepareError::Stdin { .. } | PrepareError::Withheld { .. } => "stdin",
             PrepareError::Required { .. } => "sandbox_unavailable",
             PrepareError::Policy(_) | PrepareError::Missing(_) => "sandbox_policy",
             PrepareError::System(_) => "system",
@@ -66,6 +73,9 @@ impl PrepareError {
         match self {
             PrepareError::Stdin { .. } => {
                 Some("--stdin takes a readable regular file, pipe or device, or - to relay")
+            }
+            PrepareError::Withheld { .. } => {
+                Some("add it to [filesystem] read in the policy, or relay it with --stdin -")
             }
             PrepareError::Required { remedy, .. } => Some(remedy),
             PrepareError::Missing(_) => Some("create it, or take it out of the policy's lists"),
@@ -84,6 +94,11 @@ impl fmt::Display for PrepareError {
                     quote::display(path.as_os_str().as_encoded_bytes())
                 )
             }
+            PrepareError::Withheld { path, error } => write!(
+                f,
+                "the run itself may not read {}, which was to be its standard input: {error}",
+                quote::display(path.as_os_str().as_encoded_bytes())
+            ),
             PrepareError::Required { layers, why, .. } => {
                 let names: Vec<&str> = layers.iter().map(|l| l.as_str()).collect();
                 write!(f, "the policy requires {}, which cannot be had here: {why}", names.join(", "))
