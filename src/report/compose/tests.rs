@@ -1,3 +1,5 @@
+//! Tests: how an ending becomes a result.
+
 use std::time::{Duration, SystemTime};
 
 use crate::policy::model::{Bound, Limits, Profile};
