@@ -224,6 +224,7 @@ impl<'a> Builder<'a> {
         self.layers.warnings.extend_from_slice(&view.warnings);
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
         let mut kept = self.workspace();
+        self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
         self.input()?;
