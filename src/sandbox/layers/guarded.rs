@@ -24,4 +24,11 @@ impl Builder<'_> {
             )))
         })
     }
+
+    /// What the policy denies, where it does not exist yet: no mount can cover it.
+    pub(super) fn refuse(&mut self, view: &View) {
+        for path in self.wanted.filesystem.deny.iter().flatten() {
+            self.layers.planted.refuse(path, &view.writable);
+        }
+    }
 }
