@@ -266,7 +266,9 @@ fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: boo
 /// The grant as what the kernel is to enforce.
 fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confinement, PrepareError> {
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
-    Ok(Confinement::prepare(grant, guarded(policies))?.with_caller_tmp(tmp))
+    Ok(Confinement::prepare(grant, guarded(policies))?
+        .with_caller_tmp(tmp)
+        .recorded_in(audits(policies).collect()))
 }
 
 /// A grant that cannot be confined as the policy asks: nothing runs.
@@ -278,12 +280,9 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    let audits =
-        policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| sys::canonical(&a.file).ok());
-    let with_lock = audits.flat_map(|file| {
-        let mut lock = file.clone().into_os_string();
-        lock.push(".lock");
-        [file, PathBuf::from(lock)]
-    });
-    sources.chain(with_lock).collect()
+    sources.chain(audits(policies).flat_map(trail::files_of)).collect()
+}
+
+fn audits(policies: &[Policy]) -> impl Iterator<Item = PathBuf> {
+    policies.iter().filter_map(|p| p.audit.as_ref()).filter_map(|a| sys::canonical(&a.file).ok())
 }

@@ -294,3 +294,66 @@ as_both! {
         bench.host("allow = [\"cat\"]\ndeny = [\"*\"]\n").run(["cat", "f"]).error(&["every allow rule unreachable", "denied already"]);
     }
 }
+
+/// Under `strict` a program that runs its arguments runs none: the payload's words never come out. Under `host` they do,
+/// so the test can fail.
+fn held_by_the_kernel(bench: &Bench, program: &str, commands: &[&[&str]]) {
+    if !["/usr/bin", "/bin"].iter().any(|dir| std::path::Path::new(dir).join(program).exists()) {
+        return crate::harness::skip(&format!("{program} is not installed"));
+    }
+    bench.script("work/p.sh", "#!/bin/sh\necho PAYLOAD RAN\n");
+    bench.file("work/big.txt", "x\n");
+    let ran = |answer: &Answer| answer.json["stdout"].to_string().contains("PAYLOAD RAN");
+    for words in commands {
+        let loose = bench.host(&format!("allow = [\"{program}\"]\n")).run(*words);
+        assert!(ran(&loose), "{words:?} does nothing even unconfined\n{}", loose.show());
+        let strict =
+            bench.policy(&format!("allow = [\"{program}\"]\n[sandbox]\nprofile = \"strict\"\n")).run(*words);
+        assert!(!ran(&strict), "{words:?}\n{}", strict.show());
+        assert_eq!(strict.json["sandbox"]["enforced"]["execution"], "once", "{}", strict.show());
+    }
+}
+
+as_both! {
+    fn t1_4_rg_runs_no_helper(bench) {
+        let policy = "[[rule]]\nid = \"rg\"\nprogram = \"rg\"\ndecision = \"allow\"\nflags = [\"-n\"]\noperands = [{ max_length = 99, repeat = true }]\n";
+        denied(bench, policy, &[&["rg", "--pre", "./p.sh", "x", "big.txt"], &["rg", "--pre=./p.sh", "x"], &["rg", "--hostname-bin=./p.sh", "x"]]);
+        held_by_the_kernel(bench, "rg", &[&["rg", "--pre", "./p.sh", "PAYLOAD", "big.txt"]]);
+    }
+}
+
+as_both! {
+    fn t1_18_env_starts_nothing(bench) {
+        held_by_the_kernel(bench, "env", &[&["env", "./p.sh"], &["env", "-S", "./p.sh a"], &["env", "A=b", "sh", "-c", "./p.sh"]]);
+        let alone = bench.policy("allow = [\"env\"]\n[sandbox]\nprofile = \"strict\"\n").run(["env"]);
+        assert!(alone.status() == "ok" && alone.str("stdout").contains("PATH="), "{}", alone.show());
+    }
+}
+
+as_both! {
+    fn t1_19_wrappers_start_nothing(bench) {
+        bench.file("work/list", "a\n");
+        held_by_the_kernel(bench, "nohup", &[&["nohup", "./p.sh"]]);
+        held_by_the_kernel(bench, "xargs", &[&["xargs", "-a", "list", "./p.sh"]]);
+        held_by_the_kernel(bench, "nice", &[&["nice", "./p.sh"]]);
+        held_by_the_kernel(bench, "timeout", &[&["timeout", "5", "./p.sh"]]);
+        held_by_the_kernel(bench, "busybox", &[&["busybox", "sh", "-c", "./p.sh"]]);
+    }
+}
+
+as_both! {
+    fn t1_28_no_state_survives_from_one_request_to_the_next(bench) {
+        let policy = "allow = [\"git\", \"printenv\"]\n";
+        bench.host(policy).command("export PAGER=./p.sh").denied("blocked: command 'export' is not in the allowlist ['git', 'printenv']");
+        bench.host(policy).command("printenv PAGER").ok("cat\n");
+    }
+}
+
+as_both! {
+    fn t1_51_quotes_of_the_other_kind_are_balanced(bench) {
+        let policy = "[[rule]]\nid = \"e\"\nprogram = \"echo\"\ndecision = \"allow\"\noperands = [{ pattern = '.*' }]\n";
+        bench.host(policy).command("echo \"can't stop\"").ok("can't stop\n");
+        bench.host(policy).command("echo 'say \"hi\"'").ok("say \"hi\"\n");
+        bench.host(policy).command("echo \"unclosed").error(&["could not parse command"]);
+    }
+}

@@ -44,8 +44,8 @@ pub struct PolicyArgs {
     /// A policy; repeatable, and all of them must allow
     #[arg(short, long = "policy", value_name = "FILE", value_parser = clap::value_parser!(PathBuf))]
     pub policies: Vec<PathBuf>,
-    /// Not yet: this version keeps no state
-    #[arg(long, value_name = "DIR", value_parser = NotYet("--state: this version keeps no state yet"))]
+    /// Where state would live, unless the policy says; nothing in this version keeps any
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }
 

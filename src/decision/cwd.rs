@@ -2,9 +2,11 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::unistd::{Uid, User, getuid};
 
 use super::{Denial, Facts, Judged, Match, Stage};
 use crate::decision::shown::repr;
@@ -82,9 +84,19 @@ fn lies_in(cwd: &Path, written: Option<&[PathBuf]>, facts: &Facts) -> bool {
     roots.any(|root| cwd.starts_with(root))
 }
 
-/// `/`, or the home directory itself.
+/// `/`, or a home directory itself: the caller's, root's, or that of whoever owns the directory.
 fn is_bare(cwd: &Path, facts: &Facts) -> bool {
-    cwd == Path::new("/") || cwd == facts.home || canonical(&facts.home).is_ok_and(|home| home == cwd)
+    is_bare_by(cwd, facts, |uid| Some(User::from_uid(Uid::from_raw(uid)).ok()??.dir))
+}
+
+fn is_bare_by(cwd: &Path, facts: &Facts, home_of: impl Fn(u32) -> Option<PathBuf>) -> bool {
+    let is = |home: &Path| cwd == home || canonical(home).is_ok_and(|home| home == cwd);
+    if cwd == Path::new("/") || is(&facts.home) || is(Path::new("/root")) {
+        return true;
+    }
+    // The caller's own home is known already: the user database is asked for others' alone.
+    let owner = cwd.metadata().ok().map(|metadata| metadata.uid()).filter(|uid| *uid != getuid().as_raw());
+    owner.and_then(home_of).is_some_and(|home| is(&home))
 }
 
 fn refusal(cwd: &Path, roots: &[PathBuf], facts: &Facts) -> Denial {

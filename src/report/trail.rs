@@ -1,6 +1,7 @@
 //! The audit files of all stacked policies, as one: every record goes into each.
 
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::policy::model::Policy;
@@ -28,6 +29,26 @@ pub struct Asked<'a> {
 #[derive(Debug, Default)]
 pub struct Trail {
     files: Vec<Audit>,
+}
+
+/// An audit file with all that belongs to it: its lock, its successor, and the old ones that were given dated names.
+pub fn files_of(file: PathBuf) -> Vec<PathBuf> {
+    let with = |suffix: &str| {
+        let mut name = file.clone().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let mut all = vec![with(".lock"), with(".next")];
+    if let (Some(dir), Some(start)) = (file.parent(), with(".").file_name()) {
+        let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        all.extend(
+            names.filter(|name| name.as_bytes().starts_with(start.as_bytes())).map(|name| dir.join(name)),
+        );
+    }
+    all.push(file);
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 impl Trail {
@@ -142,4 +163,22 @@ pub fn unrecorded(doc: &mut ResultDoc, error: &AuditError) {
         doc.text = format!("{}\nthe command did run:\n{outcome}", doc.text);
     }
     debug_assert_eq!(doc.status, Status::Error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_audit_files_belong_to_the_audit_file() {
+        let dir = std::env::temp_dir().join(format!("guardexec-trail-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for name in ["a.jsonl", "a.jsonl.20260101T000000000-7", "a.jsonl2", "other"] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        let found = files_of(dir.join("a.jsonl"));
+        std::fs::remove_dir_all(&dir).unwrap();
+        let names = ["a.jsonl", "a.jsonl.20260101T000000000-7", "a.jsonl.lock", "a.jsonl.next"];
+        assert_eq!(found, names.map(|name| dir.join(name)));
+    }
 }

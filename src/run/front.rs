@@ -82,8 +82,10 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
 fn pids_by(namespace: Option<&Namespace>, identity: Identity, cgroup: Option<&Cgroup>) -> PidsBy {
     match namespace {
         _ if cgroup.is_some_and(|group| group.holds.pids) => PidsBy::Cgroup,
-        _ if matches!(identity, Identity::Anonymous(_)) => PidsBy::OwnUser,
+        _ if identity.is_alone() => PidsBy::OwnUser,
         Some(namespace) if namespace.counts_tasks() => PidsBy::OwnNamespace,
+        // The one number that is left where no other is mapped: every run's, and the machine's nobody.
+        _ if matches!(identity, Identity::Anonymous(_)) => PidsBy::User,
         _ if is_root() => PidsBy::Watch,
         _ => PidsBy::User,
     }
@@ -360,4 +362,16 @@ fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: b
         );
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_user_counts_approximately() {
+        let by = |uid| pids_by(None, Identity::Anonymous(uid), None);
+        assert_eq!(by(65534), PidsBy::User);
+        assert!(!pids_exact(by(65534)) && pids_exact(by(1_900_000_000)));
+    }
 }

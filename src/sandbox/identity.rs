@@ -22,6 +22,8 @@ use super::raw::credentials as raw;
 
 /// The first number of runs' own users.
 const FIRST: u32 = 1_900_000_000;
+/// How many there are, up to 2034217727.
+const RANGE: u32 = 0x0800_0000;
 /// Where a number of its own cannot be had.
 const NOBODY: u32 = 65534;
 
@@ -56,6 +58,11 @@ impl Identity {
     /// Whether it can be had in a user namespace that maps nobody but its maker and keeps its groups.
     pub fn fits_user_namespace(&self) -> bool {
         self.numbers().is_none() || (*self == Identity::PowerlessRoot && !can(CAP_SETGID))
+    }
+
+    /// Whether nothing else on the machine runs as this user.
+    pub fn is_alone(&self) -> bool {
+        matches!(self, Identity::Anonymous(uid) if *uid != NOBODY)
     }
 
     /// Its user and group numbers; `None` for [`Identity::Same`].
@@ -129,9 +136,14 @@ pub fn choose(user: Option<&str>, needs: &[Need]) -> Result<Identity, Error> {
     if !can(CAP_SETUID) || !can(CAP_SETGID) {
         return Ok(Identity::PowerlessRoot);
     }
-    let own = FIRST + std::process::id() % 0x0100_0000;
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    Ok(automatic(if maps(&map, own) { own } else { NOBODY }, needs))
+    Ok(automatic(drawn().filter(|own| maps(&map, *own)).unwrap_or(NOBODY), needs))
+}
+
+/// A number for this run alone. Drawn, because process numbers repeat in every container, and containers may share one
+/// user namespace.
+fn drawn() -> Option<u32> {
+    getrandom::u32().ok().map(|random| FIRST + random % RANGE)
 }
 
 fn automatic(own: u32, needs: &[Need]) -> Identity {

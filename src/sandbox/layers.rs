@@ -26,6 +26,7 @@ use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::request::quote;
 
 mod filter;
+mod guarded;
 mod input;
 mod needs;
 
@@ -223,17 +224,19 @@ impl<'a> Builder<'a> {
         self.layers.warnings.extend_from_slice(&view.warnings);
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
         let mut kept = self.workspace();
+        self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
         self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
+        self.recorded(&view)?;
         let mut holes: Vec<&Path> = view.holes().collect();
         holes.extend(kept.read_only.iter().map(PathBuf::as_path));
         self.holes(&holes);
         if !lists.map.is_empty() {
-            self.unheld("[filesystem] map needs a mount namespace".into());
+            self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
         Ok(())
     }
@@ -248,16 +251,19 @@ impl<'a> Builder<'a> {
             n => format!(" and {} more", n - 4),
         };
         let what = shown.join(", ");
-        self.unheld(format!("without a mount namespace {what}{more} cannot be kept from the run"));
+        self.unheld(
+            Layer::Filesystem,
+            format!("without a mount namespace {what}{more} cannot be kept from the run"),
+        );
     }
 
-    /// The file system is not held as the policy asks; where nothing requires it, that is at least said.
-    fn unheld(&mut self, why: String) {
-        self.layers.enforced.lacks(Layer::Filesystem);
-        if !self.wanted.require.contains(&Layer::Filesystem) {
+    /// A layer is not held as the policy asks; where nothing requires it, that is at least said.
+    fn unheld(&mut self, layer: Layer, why: String) {
+        self.layers.enforced.lacks(layer);
+        if !self.wanted.require.contains(&layer) {
             self.layers.warnings.push(why.clone());
         }
-        self.missing(Layer::Filesystem, why);
+        self.missing(layer, why);
     }
 
     fn landlock(&mut self, view: &View) -> Result<Option<Rc<landlock::Prepared>>, PrepareError> {

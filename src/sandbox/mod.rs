@@ -287,6 +287,8 @@ pub struct Confinement {
     pub(crate) wanted: Wanted,
     /// Files that the policy leads to, which no run may change.
     pub(crate) guarded: Vec<PathBuf>,
+    /// The audit files among them: a run that could change them does not start.
+    pub(crate) recorded: Vec<PathBuf>,
     /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
     pub(crate) caller_tmp: Option<PathBuf>,
 }
@@ -315,8 +317,16 @@ impl Confinement {
             tree: grant.wanted.processes,
             wanted: grant.wanted,
             guarded,
+            recorded: Vec::new(),
             caller_tmp: None,
         })
+    }
+
+    /// Names the files that record the run.
+    #[must_use]
+    pub fn recorded_in(mut self, files: Vec<PathBuf>) -> Confinement {
+        self.recorded = files;
+        self
     }
 
     /// Names the caller's own `TMPDIR`: inside a run of another guardexec it is the only place to write to.

@@ -14,6 +14,8 @@ use crate::request::quote;
 pub struct Planted {
     cwd: PathBuf,
     absent: Vec<PathBuf>,
+    /// The same of the policy's `deny`, each with the deepest directory above it that did exist.
+    denied: Vec<(PathBuf, PathBuf)>,
     /// A repository that did not exist: making one is ordinary work, but its settings are the run's.
     repository: Option<PathBuf>,
     /// Links that must lead where they led.
@@ -49,19 +51,39 @@ impl Planted {
         Planted {
             cwd: cwd.to_owned(),
             absent: absent.to_vec(),
+            denied: Vec::new(),
             repository: fresh.then_some(git),
             links: links.to_vec(),
             repositories: repositories(cwd),
         }
     }
 
+    /// Watches a path of `deny`, where it does not exist yet and lies where the run may write: nothing can be put over it.
+    pub fn refuse(&mut self, path: &Path, writable: &[PathBuf]) {
+        if path.symlink_metadata().is_ok() {
+            return;
+        }
+        // Links on the way are the host's, and none of them is to be renamed.
+        let existing = path.ancestors().skip(1).find_map(|dir| Some((crate::sys::canonical(dir).ok()?, dir)));
+        let Some((dir, rest)) = existing.and_then(|(real, dir)| Some((real, path.strip_prefix(dir).ok()?)))
+        else {
+            return;
+        };
+        if writable.iter().any(|above| dir.starts_with(above)) {
+            let path = dir.join(rest);
+            self.denied.push((dir, path));
+        }
+    }
+
     /// Renames what appeared, so that nothing runs it. One sentence each.
     pub fn set_aside(&self) -> Vec<String> {
-        let mut said: Vec<String> = self.absent.iter().filter_map(|path| self.one(path)).collect();
+        let one = |path: &PathBuf| aside(&culprit(&self.cwd, path)?, ACTED_ON);
+        let mut said: Vec<String> = self.absent.iter().filter_map(one).collect();
+        said.extend(self.denied.iter().filter_map(|(dir, path)| aside(&culprit(dir, path)?, DENIED)));
         let replaced = |(link, to): &&(PathBuf, PathBuf)| {
             link.symlink_metadata().is_ok() && !std::fs::read_link(link).is_ok_and(|now| now == *to)
         };
-        said.extend(self.links.iter().filter(replaced).filter_map(|(link, _)| aside(link)));
+        said.extend(self.links.iter().filter(replaced).filter_map(|(link, _)| aside(link, ACTED_ON)));
         self.nested(&mut said);
         if let Some(git) = self.repository.as_ref().filter(|git| git.symlink_metadata().is_ok()) {
             said.push(made(git));
@@ -83,37 +105,38 @@ impl Planted {
         let inside = |git: &Path| git.ancestors().skip(2).any(|dir| before.contains(&dir.join(".git")));
         for git in after.difference(before).filter(|git| Some(*git) != self.repository.as_ref()) {
             if inside(git) {
-                said.extend(aside(git));
+                said.extend(aside(git, ACTED_ON));
             } else {
                 said.push(made(git));
             }
         }
     }
-
-    fn one(&self, path: &Path) -> Option<String> {
-        aside(&self.culprit(path)?)
-    }
-    /// What has to go so that `path` is no more: itself, or a link on the way to it, which may lead anywhere and is
-    /// not followed.
-    fn culprit(&self, path: &Path) -> Option<PathBuf> {
-        let mut steps: Vec<&Path> = path.ancestors().take_while(|step| *step != self.cwd).collect();
-        steps.reverse();
-        for step in steps {
-            let found = step.symlink_metadata().ok()?;
-            if step == path || found.is_symlink() {
-                return Some(step.to_owned());
-            }
-        }
-        None
-    }
 }
 
-/// Renames what the host would act on; the sentence about it.
-fn aside(culprit: &Path) -> Option<String> {
+/// What has to go so that `path` below `top` is no more: itself, or a link on the way to it, which may lead anywhere and is
+/// not followed.
+fn culprit(top: &Path, path: &Path) -> Option<PathBuf> {
+    let mut steps: Vec<&Path> = path.ancestors().take_while(|step| *step != top).collect();
+    steps.reverse();
+    for step in steps {
+        let found = step.symlink_metadata().ok()?;
+        if step == path || found.is_symlink() {
+            return Some(step.to_owned());
+        }
+    }
+    None
+}
+
+/// Why something is set aside.
+const ACTED_ON: &str = "which the host would act on";
+const DENIED: &str = "which the policy denies and which did not exist before";
+
+/// Renames it; the sentence about it.
+fn aside(culprit: &Path, why: &str) -> Option<String> {
     let name = culprit.file_name()?;
     let aside = [name.as_bytes(), format!(".set-aside-{}", std::process::id()).as_bytes()].concat();
     let aside = OsStr::from_bytes(&aside);
-    let what = format!("the run made {}, which the host would act on", shown(culprit));
+    let what = format!("the run made {}, {why}", shown(culprit));
     Some(match rename(culprit.parent()?, name, aside) {
         Ok(()) => format!("{what}: it was renamed to {}", shown(&culprit.with_file_name(aside))),
         Err(errno) => {
@@ -164,5 +187,26 @@ mod tests {
         assert!(!cwd.join(".envrc").exists() && !cwd.join(".github").exists());
         assert!(outside.join("hooks").exists(), "what the link leads to is not the run's");
         assert!(cwd.join(".git").exists() && said[2].contains(".git"), "{said:?}");
+    }
+
+    #[test]
+    fn what_is_denied_and_was_not_there_is_renamed_and_links_of_the_host_are_not() {
+        let scratch = Scratch::new("planted-deny");
+        let at = |name: &str| scratch.0.join(name);
+        fs::create_dir_all(at("cwd/real")).unwrap();
+        fs::write(at("cwd/there"), "x").unwrap();
+        std::os::unix::fs::symlink("real", at("cwd/link")).unwrap();
+        let mut planted = Planted::default();
+        for name in ["cwd/link/secret", "cwd/new/deep", "cwd/there", "outside"] {
+            planted.refuse(&at(name), &[at("cwd")]);
+        }
+        fs::write(at("cwd/real/secret"), "x").unwrap();
+        fs::create_dir_all(at("cwd/new/deep")).unwrap();
+        fs::write(at("outside"), "x").unwrap();
+        let said = planted.set_aside();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said.iter().all(|line| line.contains(DENIED)), "{said:?}");
+        assert!(!at("cwd/real/secret").exists() && !at("cwd/new/deep").exists());
+        assert!(at("cwd/link").exists() && at("cwd/there").exists() && at("outside").exists());
     }
 }

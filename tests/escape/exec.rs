@@ -139,7 +139,7 @@ as_both! {
         let attacks = words(&[
             "exec:/bin/sh", "exec:/usr/bin/perl", "execat:/bin/sh", "memfd:/bin/sh", &format!("copyexec:/bin/sh:{dir}/copy"),
         ]);
-        let rule = format!("\n[[rule]]\nid = \"attack\"\nprogram = {:?}\ndecision = \"allow\"\nexec = [\"true\"]\n", scene::attacker().to_str().expect("UTF-8"));
+        let rule = format!("\n[[rule]]\nid = \"attack\"\nprogram = {:?}\ndecision = \"allow\"\nexec = [\"true\", \"no-such-program\"]\n", scene::attacker().to_str().expect("UTF-8"));
         for ground in GROUNDS {
             let _ = fs::remove_file(format!("{dir}/copy"));
             let (outcomes, answer) = scene::attempt_by(ground.call(bench, &format!("{toml}{rule}")), &attacks);
@@ -147,6 +147,7 @@ as_both! {
             let (outcomes, answer) = scene::attempt_by(ground.call(bench, &format!("{toml}{rule}")), &words(&["exec:/bin/true", "exec:/usr/bin/true"]));
             assert_eq!(outcomes["exec:/usr/bin/true"], "open", "{ground:?} {}", answer.show());
             assert_eq!(answer.json["sandbox"]["enforced"]["execution"], "list", "{}", answer.show());
+            assert!(answer.json["warnings"].to_string().contains("no-such-program"), "{}", answer.show());
         }
     }
 }

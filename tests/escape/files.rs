@@ -233,6 +233,19 @@ as_both! {
 }
 
 as_both! {
+    fn what_is_denied_and_was_not_there_is_set_aside(bench) {
+        fs::set_permissions(bench.work(), fs::Permissions::from_mode(0o777)).expect("chmod");
+        let denied = bench.work().join("later");
+        for ground in GROUNDS {
+            let toml = format!("{WORKSPACE}[filesystem]\ndeny = [{denied:?}]\n{}", scene::rule());
+            let (_, answer) = scene::attempt_by(ground.call(bench, &toml), &words(&[&format!("write:{}", denied.display())]));
+            assert!(!denied.exists(), "{ground:?} {}", answer.show());
+            assert!(answer.json["warnings"].to_string().contains("later"), "{ground:?} {}", answer.show());
+        }
+    }
+}
+
+as_both! {
     fn a_deny_under_host_holds_or_is_said_to_be_missing(bench) {
         let secret = bench.file("data/secret", "secret\n").display().to_string();
         let attack = format!("read:{secret}");

@@ -149,7 +149,9 @@ as_both! {
         let work = bench.work();
         let audit = work.join("audit.jsonl");
         let attacker = scene::attacker().to_str().expect("UTF-8");
-        let names = ["policy.toml", "base.toml", "audit.jsonl", "audit.jsonl.lock"];
+        let old = "audit.jsonl.20260101T000000000-7";
+        let names = ["policy.toml", "base.toml", "audit.jsonl", "audit.jsonl.lock", old];
+        bench.file(&format!("work/{old}"), "");
         for ground in GROUNDS {
             bench.file("work/base.toml", "version = 1\nallow = [\"true\"]\n");
             let text = format!(
@@ -169,7 +171,19 @@ as_both! {
                 attacks.extend([format!("write:{path}"), format!("truncate:{path}"), format!("rename:{path}:{path}.away"), format!("unlink:{path}")]);
             }
             if !ground.mounts() {
-                // Nothing can take a file out of a writable directory there; it is said, and refused where required.
+                // Nothing can take a file out of a writable directory there. No run may write its own record.
+                let answer = call.run([attacker, "read:/etc/passwd"]);
+                assert_eq!((answer.status(), answer.exit), ("error", 125), "{}", answer.show());
+                assert!(answer.str("text").contains("audit.jsonl lies where"), "{}", answer.show());
+                // Of the others it is said, and refused where required.
+                let elsewhere = bench.dir.join("elsewhere.jsonl");
+                let text = fs::read_to_string(&policy).expect("read").replace(audit.to_str().expect("UTF-8"), elsewhere.to_str().expect("UTF-8"));
+                bench.file("work/policy.toml", text);
+                let mut call = bench.call().opt(["--policy".as_ref(), policy.as_os_str()]);
+                if ground != Ground::Groups {
+                    call = call.wrap(scene::without(if ground == Ground::NoMounts { "mounts" } else { "namespaces" }));
+                }
+                call.audit = Some(elsewhere);
                 let answer = call.run([attacker, "read:/etc/passwd"]);
                 assert!(answer.json["sandbox"]["missing"].as_array().expect("a list").iter().any(|l| l == "filesystem"), "{}", answer.show());
                 continue;

@@ -117,6 +117,12 @@ as_both! {
             let toml = format!("{}{}", toml.replace("\"strict\"\n", "\"strict\"\nrequire = []\n"), scene::rule());
             let (outcomes, answer) = scene::attempt_by(ground.call(bench, &toml), &attacks);
             assert!(outcomes.values().all(|o| o.starts_with("refused")), "{ground:?} {}", answer.show());
+            let missing = answer.json["sandbox"]["missing"].to_string();
+            let warnings = answer.json["warnings"].to_string();
+            assert!(missing.contains("network") && warnings.contains("loopback"), "{ground:?} {}", answer.show());
+            let toml = toml.replace("require = []\n", "");
+            let answer = ground.call(bench, &toml).run([scene::attacker().to_str().expect("UTF-8"), "vsock"]);
+            scene::unavailable(&answer, &["network", "loopback"]);
         }
     }
 }

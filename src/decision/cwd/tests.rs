@@ -101,3 +101,25 @@ fn the_root_and_a_home_count_only_where_written_out() {
     assert_eq!(start(None, root, &facts), "deny:cwd_denied");
     assert_eq!(start(Some(&[root]), root, &facts), "allow");
 }
+
+#[test]
+fn others_homes_are_bare_too() {
+    let facts = facts();
+    let root = Path::new("/root");
+    assert_ne!(facts.home, root);
+    if std::fs::read_dir(root).is_ok() {
+        assert_eq!(start(Some(&[Path::new("/")]), root, &facts), "deny:cwd_denied");
+        assert_eq!(start(Some(&[root]), root, &facts), "allow");
+    }
+    let dir = Dir::new("cwd-home");
+    let below = dir.0.join("below");
+    std::fs::create_dir(&below).expect("create");
+    let home = |_: u32| Some(dir.0.clone());
+    assert!(!is_bare_by(&dir.0, &facts, |_| None));
+    if nix::unistd::geteuid().is_root() {
+        for path in [&dir.0, &below] {
+            std::os::unix::fs::chown(path, Some(4711), None).expect("chown");
+        }
+        assert!(is_bare_by(&dir.0, &facts, home) && !is_bare_by(&below, &facts, home));
+    }
+}

@@ -1,4 +1,4 @@
-//! The result of a run whose keeper was killed: an error that says so, unless a limit was the cause.
+//! Tests: how an ending becomes a result.
 
 use std::time::{Duration, SystemTime};
 

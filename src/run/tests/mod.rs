@@ -48,6 +48,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         cwd: "/tmp".into(),
         cwd_fd: open("/tmp"),
         input: Input::Null,
+        recorded: Vec::new(),
         caller_tmp: None,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),

@@ -175,3 +175,14 @@ fn powerless_root_can_be_confined_again() {
     });
     assert_eq!(ended, Ended::Exited(0));
 }
+
+#[test]
+fn the_number_is_drawn_and_the_shared_one_is_nobodys_own() {
+    let numbers: std::collections::BTreeSet<u32> = (0..8).filter_map(|_| drawn()).collect();
+    assert!(numbers.len() > 4, "{numbers:?}");
+    assert!(numbers.iter().all(|n| (FIRST..FIRST + RANGE).contains(n)), "{numbers:?}");
+    assert!(Identity::Anonymous(FIRST).is_alone());
+    for shared in [Identity::Anonymous(NOBODY), Identity::User { uid: 1, gid: 1 }, Identity::Same] {
+        assert!(!shared.is_alone(), "{shared:?}");
+    }
+}

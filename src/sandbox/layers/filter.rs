@@ -1,10 +1,12 @@
 //! The system call filter's part in an attempt: network, system calls, execution.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::Builder;
 use crate::policy::model::{Layer, NetworkMode, Profile, ProgramName};
 use crate::program::ProgramKind;
+use crate::request::quote;
 use crate::sandbox::raw;
 use crate::sandbox::raw::secret::SecretPath;
 use crate::sandbox::seccomp::{self, Execution, Network};
@@ -69,15 +71,16 @@ impl Builder<'_> {
             );
             return;
         }
-        if self.wanted.loopback && !self.ground.namespaces {
-            self.missing(Layer::Network, "a private loopback needs a network namespace");
-        }
         let how = match network {
             Network::None => "none: no sockets (seccomp)",
             Network::Loopback => "none but a private loopback (network namespace, seccomp)",
             Network::Host { .. } => "host: IPv4 and IPv6 only (seccomp)",
         };
         self.layers.enforced.set(Layer::Network, how);
+        if self.wanted.loopback && self.wanted.network == NetworkMode::None && !self.ground.namespaces {
+            let instead = "without a network namespace there is no private loopback: no sockets at all";
+            self.unheld(Layer::Network, instead.into());
+        }
     }
 
     fn execution_on(&mut self, execution: Execution, abi: u32) {
@@ -89,14 +92,28 @@ impl Builder<'_> {
         }
     }
 
-    /// The files of `exec`; names that the search path does not have cannot be started anyway.
-    pub(super) fn executables(&self) -> Option<Vec<PathBuf>> {
+    /// The files of `exec`; names that the search path does not have cannot be started anyway, which is said.
+    pub(super) fn executables(&mut self) -> Option<Vec<PathBuf>> {
+        let wanted = self.wanted;
         let find = |name: &ProgramName| match name {
             ProgramName::Absolute(path) => canonical(path).ok(),
             ProgramName::Bare(name) => {
-                canonical(&self.wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?).ok()
+                canonical(&wanted.path.iter().map(|dir| dir.join(name)).find(|p| p.is_file())?).ok()
             }
         };
-        self.wanted.exec.as_ref().map(|names| names.iter().filter_map(find).collect())
+        let names = wanted.exec.as_ref()?;
+        let mut files = Vec::with_capacity(names.len());
+        let mut unknown = Vec::new();
+        for name in names {
+            match find(name) {
+                Some(file) => files.push(file),
+                None => unknown.push(quote::display(name.as_os_str().as_bytes())),
+            }
+        }
+        if !unknown.is_empty() {
+            let names = unknown.join(", ");
+            self.layers.warnings.push(format!("exec: not found, so the run cannot start it: {names}"));
+        }
+        Some(files)
     }
 }

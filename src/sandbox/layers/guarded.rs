@@ -1,0 +1,34 @@
+//! What the run must not touch though it may write around it.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::Builder;
+use crate::policy::model::Profile;
+use crate::request::quote;
+use crate::sandbox::PrepareError;
+use crate::sandbox::view::View;
+
+impl Builder<'_> {
+    /// Without mounts nothing keeps a file in a writable tree. A run that could write its own record does not start;
+    /// under `host`, which keeps nothing from anybody, the record is as good as the run.
+    pub(super) fn recorded(&self, view: &View) -> Result<(), PrepareError> {
+        if self.wanted.profile == Profile::Host {
+            return Ok(());
+        }
+        let open =
+            self.job.recorded.iter().find(|file| view.writable.iter().any(|dir| file.starts_with(dir)));
+        open.map_or(Ok(()), |file| {
+            Err(PrepareError::Policy(format!(
+                "the audit file {} lies where the run may write, and without a mount namespace nothing keeps it from the run",
+                quote::display(file.as_os_str().as_bytes())
+            )))
+        })
+    }
+
+    /// What the policy denies, where it does not exist yet: no mount can cover it.
+    pub(super) fn refuse(&mut self, view: &View) {
+        for path in self.wanted.filesystem.deny.iter().flatten() {
+            self.layers.planted.refuse(path, &view.writable);
+        }
+    }
+}
