@@ -23,6 +23,14 @@ struct Setup<'a> {
     own_proc: bool,
 }
 
+fn execution(setup: &Setup<'_>, secret: &SecretPath) -> Execution {
+    match (setup.profile, setup.exec) {
+        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
+        (_, Some(_)) => Execution::List { secret: None },
+        _ => Execution::Any,
+    }
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
@@ -58,13 +66,8 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
     let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
-    let execution = match (setup.profile, setup.exec) {
-        (Profile::Strict, None) => Execution::Once { secret: secret.address(), by_descriptor: false },
-        (_, Some(_)) => Execution::List { secret: None },
-        _ => Execution::Any,
-    };
     let filter = seccomp::Prepared::new(&seccomp::Options {
-        execution,
+        execution: execution(setup, &secret),
         network: Network::None,
         pid_namespace: false,
         ipc_namespace: false,
