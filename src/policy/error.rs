@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::model::{Place, Policy};
+use super::place::Place;
 
 /// How many characters of a long line are shown around the caret.
 const WINDOW: usize = 100;
@@ -64,22 +64,6 @@ pub struct Spot {
     pub text: Arc<str>,
     /// Byte offsets in it.
     pub span: Range<usize>,
-}
-
-impl Policy {
-    /// The line that a place names, for a message with an excerpt; `None` if it is in no file of this policy.
-    pub fn spot(&self, place: &Place) -> Option<Spot> {
-        let source = self.sources.iter().find(|s| s.shown == place.file)?;
-        let before = usize::try_from(place.line.checked_sub(1)?).ok()?;
-        let start = match before {
-            0 => 0,
-            n => source.text.match_indices('\n').nth(n - 1)?.0 + 1,
-        };
-        let line = source.text.get(start..)?.split('\n').next()?;
-        let indent = line.len() - line.trim_start().len();
-        let span = start + indent..start + line.trim_end().len().max(indent);
-        Some(Spot { place: place.clone(), text: Arc::clone(&source.text), span })
-    }
 }
 
 impl Spot {

@@ -10,6 +10,7 @@ pub mod lint;
 pub mod load;
 pub mod model;
 mod patterns;
+pub mod place;
 pub mod runners;
 mod schema;
 pub mod stack;

@@ -15,24 +15,11 @@ use std::sync::Arc;
 pub use confine::{Filesystem, Layer, Network, NetworkMode, Profile, SandboxPolicy, TreeKind};
 pub use limits::{Bound, EffectiveLimits, Limits, MAX_OUTPUT};
 
+use super::error::Spot;
 use super::value::ValueLimits;
 
+pub use super::place::Place;
 pub use crate::request::words::Syntax;
-
-/// Where something stands in a policy file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as it was named or found.
-    pub file: Arc<Path>,
-    /// The line, counted from 1.
-    pub line: u32,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
-    }
-}
 
 /// A rule's or a request's decision. The order is the strictness: `Deny` is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +68,22 @@ pub struct Policy {
     pub network: Network,
     /// `[audit]`.
     pub audit: Option<AuditPolicy>,
+}
+
+impl Policy {
+    /// The line that a place names, for a message with an excerpt; `None` if it is in no file of this policy.
+    pub fn spot(&self, place: &Place) -> Option<Spot> {
+        let source = self.sources.iter().find(|s| s.shown == place.file)?;
+        let before = usize::try_from(place.line.checked_sub(1)?).ok()?;
+        let start = match before {
+            0 => 0,
+            n => source.text.match_indices('\n').nth(n - 1)?.0 + 1,
+        };
+        let line = source.text.get(start..)?.split('\n').next()?;
+        let indent = line.len() - line.trim_start().len();
+        let span = start + indent..start + line.trim_end().len().max(indent);
+        Some(Spot { place: place.clone(), text: Arc::clone(&source.text), span })
+    }
 }
 
 /// One file that was read for a policy.
