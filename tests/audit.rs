@@ -15,7 +15,7 @@ fn verify(bench: &Bench, more: &[&str], file: &Path) -> Answer {
 }
 
 as_both! {
-    fn fifty_runs_at_once_lose_nothing(bench) {
+    fn t2_82_fifty_runs_at_once_lose_nothing(bench) {
         let call = bench.host("allow = [\"true\"]\n");
         let runs: Vec<Answer> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..50)
@@ -43,6 +43,32 @@ as_both! {
         assert_eq!(a.exit, 0, "{}", a.show());
         assert!(String::from_utf8_lossy(&a.stdout).starts_with("whole: 90 records, the last is 90:"), "{}", a.show());
         assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
+    }
+}
+
+as_both! {
+    fn t2_82_a_killed_lock_holder_does_not_wedge_the_others(bench) {
+        bench.host("allow = [\"true\"]\n").run(["true"]);
+        let lock = bench.dir.join("audit.jsonl.lock");
+        let hold = "import fcntl, os, sys, time\nfd = os.open(sys.argv[1], os.O_WRONLY)\nfcntl.lockf(fd, fcntl.LOCK_EX)\nprint('held', flush=True)\ntime.sleep(30)";
+        let mut holder = Command::new("/usr/bin/python3")
+            .args(["-c", hold])
+            .arg(&lock)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start the holder");
+        let mut said = [0; 5];
+        std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut said).expect("the holder holds");
+        let waiting = std::thread::scope(|scope| {
+            let run = scope.spawn(|| bench.host("allow = [\"true\"]\n").run(["true"]));
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            assert!(!run.is_finished(), "the lock is waited for");
+            holder.kill().expect("kill the holder");
+            holder.wait().expect("reap the holder");
+            run.join().expect("the run")
+        });
+        waiting.ok("");
+        assert_eq!(verify(bench, &[], &bench.dir.join("audit.jsonl")).exit, 0);
     }
 }
 
