@@ -31,13 +31,13 @@ as_both! {
 
 as_both! {
     fn raw_bytes_come_when_they_are_written(bench) {
-        let mut child = raw(bench, "allow = [\"sh\"]\n").start(["sh", "-c", "printf a; read x < go; printf b"]);
-        let mut out = child.stdout.take().expect("piped");
-        let mut first = [0];
-        // The command waits for a file that is only made once its first byte has arrived.
+        // The command waits at a pipe that is only written to once its first byte has arrived.
         let fifo = bench.work().join("go");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o666)).expect("fifo");
         bench.give(&fifo);
+        let mut child = raw(bench, "allow = [\"sh\"]\n").start(["sh", "-c", "printf a; read x < go; printf b"]);
+        let mut out = child.stdout.take().expect("piped");
+        let mut first = [0];
         out.read_exact(&mut first).expect("the first byte");
         std::fs::write(&fifo, "go\n").expect("go");
         let mut rest = Vec::new();
