@@ -102,6 +102,7 @@ fn write_out(request: &Request) -> String {
     let mut out = Map::new();
     match &request.ask {
         Ask::Argv(words) => out.insert("argv".into(), words.iter().map(|w| text(w)).collect()),
+        Ask::Stored => unreachable!("JSON cannot say it"),
         Ask::Command(line) => out.insert("command".into(), text(OsStr::from_bytes(line))),
         Ask::Tool { name, arguments } => {
             out.insert("arguments".into(), arguments.clone().into());

@@ -26,8 +26,11 @@
 //!
 //! The way through the house is [`perform`].
 
+pub mod approval;
 pub mod cli;
 pub mod decision;
+pub mod guard;
+pub mod hook;
 pub mod policy;
 pub mod program;
 pub mod report;
@@ -35,6 +38,7 @@ pub mod request;
 pub mod run;
 pub mod sandbox;
 mod spine;
+pub mod state;
 pub mod sys;
 
 pub use spine::{

@@ -35,6 +35,10 @@ pub struct Call {
     pub policies: Vec<PathBuf>,
     /// Whether the child's output also passes through as it comes (`--output raw`).
     pub pass_through: bool,
+    /// `--state`: where the store is, unless a policy says.
+    pub state: Option<PathBuf>,
+    /// `--wait`: how long an answer may take.
+    pub wait: Option<std::time::Duration>,
 }
 
 /// What the process was started with, read once.
@@ -198,6 +202,13 @@ fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<
             let syntax = if refuse { Syntax::Refuse } else { Syntax::Literal };
             words::split(text, syntax).map_err(|error| Box::new(unsplit(error)))
         }
+        Ask::Stored => Err(Box::new(Decision::Invalid(Denial {
+            code: "approval_unknown",
+            stage: Stage::Approval,
+            message: "nothing is stored under this approval".into(),
+            hint: Some("give the command as well, after `--`".into()),
+            rule: None,
+        }))),
         Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
             code: "tools_unsupported",
             stage: Stage::Command,
@@ -246,7 +257,7 @@ fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: boo
     };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
     let ended = match (confine(grant, policies, facts), sinks) {
-        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks),
+        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, None),
         (Err(error), _) => Err(error.into()),
         (_, Err(error)) => Err(error.into()),
     };

@@ -6,9 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::TypedValueParser;
-use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
+
+mod verbs;
+
+pub use verbs::*;
 
 use crate::request::parse_duration;
 
@@ -33,6 +35,9 @@ pub struct RunArgs {
     /// What is asked.
     #[command(flatten)]
     pub ask: AskArgs,
+    /// Where a person has to approve it: wait this long for the answer
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
     /// How the result comes back.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -44,21 +49,9 @@ pub struct PolicyArgs {
     /// A policy; repeatable, and all of them must allow
     #[arg(short, long = "policy", value_name = "FILE", value_parser = clap::value_parser!(PathBuf))]
     pub policies: Vec<PathBuf>,
-    /// Where state would live, unless the policy says; nothing in this version keeps any
+    /// Where approvals, counters and sessions live, unless the policy says
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-}
-
-/// An option that is planned. Taken in silence it would let its user believe in something that nobody does.
-#[derive(Debug, Clone, Copy)]
-struct NotYet(&'static str);
-
-impl TypedValueParser for NotYet {
-    type Value = PathBuf;
-
-    fn parse_ref(&self, _: &clap::Command, _: Option<&clap::Arg>, _: &OsStr) -> Result<PathBuf, clap::Error> {
-        Err(clap::Error::raw(ErrorKind::ValueValidation, self.0))
-    }
 }
 
 /// What is asked: the same for a run and for `explain`.
@@ -101,9 +94,12 @@ pub struct AskArgs {
     /// Why it is asked, for a person who decides
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub why: Option<String>,
-    /// Not yet: this version takes no evidence
-    #[arg(long, value_name = "FILE", value_parser = NotYet("--evidence: this version takes no evidence yet"))]
+    /// A file that supports it, for a person who decides
+    #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
+    /// Run what was approved under this id; without a command, the one that was filed
+    #[arg(long, value_name = "ID")]
+    pub approval: Option<String>,
     /// The program and its arguments, taken as they are
     #[arg(last = true, value_name = "PROGRAM [ARG]")]
     pub argv: Vec<OsString>,
@@ -135,167 +131,22 @@ pub enum Format {
     Raw,
 }
 
-/// Everything but a run.
-#[derive(Debug, Parser)]
-#[command(name = "guardexec", version, disable_help_subcommand = true)]
-pub enum Verbs {
-    /// Load policies, lint them and run every example
-    Check(CheckArgs),
-    /// Say how a request would be decided; run and write nothing
-    Explain(Box<ExplainArgs>),
-    /// Look at audit files
-    #[command(disable_help_subcommand = true, arg_required_else_help = false)]
-    Audit {
-        /// What to do with them.
-        #[command(subcommand)]
-        verb: AuditVerb,
-    },
-    /// Say what this kernel and this user can enforce
-    Doctor(DoctorArgs),
-    /// Attack this host from inside a run, and see what gets through
-    Selftest(SelftestArgs),
-    /// Print a JSON Schema
-    Schema(SchemaArgs),
-    /// Print completions for a shell
-    Completions(CompletionsArgs),
-}
+const VERBS: [&str; 11] = [
+    "check",
+    "explain",
+    "tools",
+    "rates",
+    "approvals",
+    "session",
+    "audit",
+    "doctor",
+    "selftest",
+    "schema",
+    "completions",
+];
 
-/// `check`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
-    /// Policies to check, each for itself; by default the one a run would use
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// The policies a run would use.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Print an array of findings
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `explain`.
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// Which policies judge.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// What is asked.
-    #[command(flatten)]
-    pub ask: AskArgs,
-    /// Print the stages as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `audit`.
-#[derive(Debug, Subcommand)]
-pub enum AuditVerb {
-    /// Check that audit files are whole, and name the first bad line
-    Verify(VerifyArgs),
-}
-
-/// `audit verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Audit files, the oldest first
-    #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
-    /// A record that must still be there, as a result's audit field gave it
-    #[arg(long, value_name = "SEQ:HASH", value_parser = parse_expect)]
-    pub expect: Option<Expect>,
-    /// The policies a run would use.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `--expect SEQ:HASH`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expect {
-    /// The record's number.
-    pub seq: u64,
-    /// Its SHA-256, 64 lower-case hex digits.
-    pub hash: String,
-}
-
-fn parse_expect(text: &str) -> Result<Expect, String> {
-    let wrong = || "it is SEQ:HASH, a whole number and 64 lower-case hex digits".to_string();
-    let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
-    let digits = !seq.is_empty() && seq.bytes().all(|b| b.is_ascii_digit());
-    let hex = hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    if !digits || !hex {
-        return Err(wrong());
-    }
-    Ok(Expect { seq: seq.parse().map_err(|_| wrong())?, hash: hash.to_string() })
-}
-
-/// `doctor`.
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// The policies a run would use.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Print an array of layers
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `selftest`.
-#[derive(Debug, Args)]
-pub struct SelftestArgs {
-    /// Understood by every verb.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-    /// Print an array of attacks
-    #[arg(long)]
-    pub json: bool,
-    /// Made by the verb itself: the attacks on this directory and process, in this process.
-    #[arg(long, hide = true, num_args = 2, value_names = ["DIR", "PID"])]
-    pub attempt: Vec<OsString>,
-    /// Made by the verb itself: a run of the attacks, with its tree held in this way.
-    #[arg(long, hide = true, num_args = 3, value_names = ["DIR", "PID", "WAY"], conflicts_with = "attempt")]
-    pub leg: Vec<OsString>,
-}
-
-/// `schema`.
-#[derive(Debug, Args)]
-pub struct SchemaArgs {
-    /// Which one
-    #[arg(value_enum, value_name = "NAME")]
-    pub name: SchemaName,
-    /// Understood by every verb.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-}
-
-/// The schemas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SchemaName {
-    /// A policy file, as JSON
-    Policy,
-    /// A JSON request
-    Request,
-    /// A result
-    Result,
-    /// An audit record
-    Audit,
-}
-
-/// `completions`.
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// Which shell
-    #[arg(value_enum, value_name = "SHELL")]
-    pub shell: clap_complete::Shell,
-    /// Understood by every verb.
-    #[command(flatten)]
-    pub policy: PolicyArgs,
-}
-
-const VERBS: [&str; 7] = ["check", "explain", "audit", "doctor", "selftest", "schema", "completions"];
+/// Verbs that have verbs of their own.
+pub(super) const NESTED: [&str; 3] = ["approvals", "session", "audit"];
 
 /// Where the verb stands, if one is named: the first word that is neither an option every verb understands nor
 /// such an option's value. Whatever follows `--` is a program, also where it looks like a verb.

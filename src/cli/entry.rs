@@ -37,6 +37,10 @@ fn dispatch(cli: Cli, around: &Surroundings) -> u8 {
         Cli::Run(args) => run(*args, agent, around),
         Cli::Check(args) => verbs::check(&args, around),
         Cli::Explain(args) => verbs::explain_request(*args, agent, around),
+        Cli::Tools(args) => super::tools::tools(&args, around),
+        Cli::Rates(args) => super::rates::rates(&args, around),
+        Cli::Approvals(verb) => super::approvals::approvals(&verb, around),
+        Cli::Session(verb) => super::session::session(&verb, around),
         Cli::AuditVerify(args) => verbs::audit_verify(&args),
         Cli::Doctor(args) => verbs::doctor(&args),
         Cli::Selftest(args) => super::selftest::selftest(&args, around),
@@ -72,7 +76,8 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
             );
         }
     };
-    let call = Call { request, policies, pass_through: options.format == Format::Raw };
+    let pass_through = options.format == Format::Raw;
+    let call = Call { request, policies, pass_through, state: args.policy.state.take(), wait: args.wait };
     deliver(&perform_into(call, around, copies.outputs()), &options, copies)
 }
 

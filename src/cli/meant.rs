@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::UsageError;
 use super::args::{AskArgs, Format, OutputArgs, RunArgs, key_value, variable};
-use crate::request::{Ask, Asker, Request, RequestError, Stdin, check_variable, json, quote};
+use crate::request::{Ask, Asker, Evidence, Request, RequestError, Stdin, check_variable, json, quote};
 
 /// Where the result goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,10 +67,14 @@ fn usage(message: impl Into<String>) -> RequestError {
 }
 
 fn build(mut typed: AskArgs, around: Surroundings<'_>) -> Result<Request, RequestError> {
+    let evidence = typed.evidence.take().map(evidence).transpose()?;
+    let approval = typed.approval.take();
     let mut request = match typed.request.take() {
         Some(path) => json::parse(&read_request(&path, around.stdin)?)?,
-        None => from_options(typed)?,
+        None => from_options(typed, approval.is_some())?,
     };
+    request.evidence = evidence;
+    request.approval = approval;
     if let Some(inherited) = around.agent.filter(|name| !name.is_empty()) {
         let inherited =
             inherited.to_str().ok_or_else(|| RequestError::value("GUARDEXEC_AGENT is not UTF-8"))?;
@@ -80,10 +84,11 @@ fn build(mut typed: AskArgs, around: Surroundings<'_>) -> Result<Request, Reques
     Ok(request)
 }
 
-fn from_options(typed: AskArgs) -> Result<Request, RequestError> {
+fn from_options(typed: AskArgs, approved: bool) -> Result<Request, RequestError> {
     let ask = match (typed.command, typed.tool) {
         (Some(command), _) => Ask::Command(command.into_vec()),
         (None, Some(name)) => Ask::Tool { name, arguments: tool_arguments(&typed.tool_args)? },
+        (None, None) if typed.argv.is_empty() && approved => Ask::Stored,
         (None, None) if typed.argv.is_empty() => {
             return Err(usage(
                 "nothing to run: give a program after `--`, or one of --command, --tool and --request",
@@ -109,6 +114,8 @@ fn from_options(typed: AskArgs) -> Result<Request, RequestError> {
         },
         timeout: typed.timeout,
         asker: Asker { agent: typed.agent, session: typed.session, labels, why: typed.why },
+        evidence: None,
+        approval: None,
     })
 }
 
@@ -148,15 +155,30 @@ fn given_twice(option: &str, key: &str) -> RequestError {
 
 /// Reads one byte more than a request may have, so that a longer one is told from the longest.
 fn read_request(path: &Path, stdin: &mut dyn Read) -> Result<Vec<u8>, RequestError> {
-    let shown = quote::display(path.as_os_str().as_bytes());
-    let failed =
-        |error: &io::Error| usage(format!("the JSON request {shown} cannot be read: {}", reason(error)));
-    let mut bytes = Vec::new();
     let most = json::LONGEST as u64 + 1;
     if path.as_os_str() == "-" {
-        stdin.take(most).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+        let mut bytes = Vec::new();
+        let shown = quote::display(path.as_os_str().as_bytes());
+        let read = stdin.take(most).read_to_end(&mut bytes);
+        read.map_err(|e| usage(format!("the JSON request {shown} cannot be read: {}", reason(&e))))?;
         return Ok(bytes);
     }
+    read_file("the JSON request", path, most)
+}
+
+fn evidence(name: PathBuf) -> Result<Evidence, RequestError> {
+    let bytes = read_file("the evidence", &name, Evidence::MOST + 1)?;
+    if bytes.len() as u64 > Evidence::MOST {
+        let shown = quote::display(name.as_os_str().as_bytes());
+        return Err(usage(format!("the evidence {shown} is larger than 1 MiB")));
+    }
+    Ok(Evidence { name, bytes })
+}
+
+fn read_file(what: &str, path: &Path, most: u64) -> Result<Vec<u8>, RequestError> {
+    let shown = quote::display(path.as_os_str().as_bytes());
+    let failed = |error: &io::Error| usage(format!("{what} {shown} cannot be read: {}", reason(error)));
+    let mut bytes = Vec::new();
     // Non-blocking, so that a pipe without a writer cannot hold the open; the type is asked of what was opened.
     let file = OpenOptions::new()
         .read(true)
@@ -164,7 +186,7 @@ fn read_request(path: &Path, stdin: &mut dyn Read) -> Result<Vec<u8>, RequestErr
         .open(path)
         .map_err(|e| failed(&e))?;
     if !file.metadata().map_err(|e| failed(&e))?.is_file() {
-        return Err(usage(format!("the JSON request {shown} is not a regular file")));
+        return Err(usage(format!("{what} {shown} is not a regular file")));
     }
     file.take(most).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
     Ok(bytes)

@@ -9,20 +9,24 @@ use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 
 use crate::request::quote;
 
+mod approvals;
 pub mod args;
 mod deliver;
 mod entry;
 pub mod meant;
+mod rates;
 mod selftest;
+mod session;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod verbs;
 
 pub use entry::main;
 
 use args::{
-    AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RunArgs, SchemaArgs, SelftestArgs, Verbs,
-    VerifyArgs,
+    ApprovalsVerb, AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RatesArgs, RunArgs,
+    SchemaArgs, SelftestArgs, SessionVerb, ToolsArgs, Verbs, VerifyArgs,
 };
 
 /// What was typed.
@@ -34,6 +38,14 @@ pub enum Cli {
     Check(CheckArgs),
     /// The decision for the same inputs as a run.
     Explain(Box<ExplainArgs>),
+    /// What the policy offers.
+    Tools(ToolsArgs),
+    /// Where its counters stand.
+    Rates(RatesArgs),
+    /// What waits for a person.
+    Approvals(ApprovalsVerb),
+    /// Sessions.
+    Session(SessionVerb),
     /// Whether audit files are whole.
     AuditVerify(VerifyArgs),
     /// What this host can enforce.
@@ -91,7 +103,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, UsageError> {
         None => parse_run(&words),
         Some(at) => {
             words[1..=at].rotate_right(1);
-            if words[1] == "audit" && words.get(at + 1).is_some_and(|word| word == "verify") {
+            let nested = args::NESTED.iter().any(|verb| words[1] == *verb);
+            if nested && words.get(at + 1).is_some_and(|word| !word.as_bytes().starts_with(b"-")) {
                 words[2..=at + 1].rotate_right(1);
             }
             parse_verb(&words)
@@ -109,8 +122,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, UsageError> {
 /// Said of a word that no option takes.
 const BEHIND: &str = "a program and its arguments stand after `--`";
 /// The same, where the word stands in a verb's place.
-const NO_VERB: &str = "a program and its arguments stand after `--`; the verbs are check, explain, audit, doctor, selftest, schema, \
-                       completions and help";
+const NO_VERB: &str = "a program and its arguments stand after `--`; the verbs are check, explain, tools, rates, approvals, \
+                       session, audit, doctor, selftest, schema, completions and help";
 
 fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = RunArgs::command().try_get_matches_from(words)?;
@@ -123,6 +136,10 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
     Ok(match Verbs::from_arg_matches(&matches)? {
         Verbs::Check(args) => Cli::Check(args),
         Verbs::Explain(args) => Cli::Explain(args),
+        Verbs::Tools(args) => Cli::Tools(args),
+        Verbs::Rates(args) => Cli::Rates(args),
+        Verbs::Approvals { verb } => Cli::Approvals(verb),
+        Verbs::Session { verb } => Cli::Session(verb),
         Verbs::Audit { verb: AuditVerb::Verify(args) } => Cli::AuditVerify(args),
         Verbs::Doctor(args) => Cli::Doctor(args),
         Verbs::Selftest(args) => Cli::Selftest(args),

@@ -57,7 +57,7 @@ fn leg_call(dir: &Path, pid: &std::ffi::OsStr, way: &std::ffi::OsStr) -> Call {
     let policy = dir.join(format!("{}.toml", way.to_string_lossy()));
     let request =
         Request { ask: Ask::Argv(words.to_vec()), cwd: Some(dir.join(attempt::CWD)), ..Request::default() };
-    Call { request, policies: vec![policy], pass_through: false }
+    Call { request, policies: vec![policy], pass_through: false, state: None, wait: None }
 }
 
 fn own_path() -> PathBuf {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::args::{CheckArgs, DoctorArgs, ExplainArgs, SchemaArgs, SchemaName, VerifyArgs};
+use super::args::{CheckArgs, DoctorArgs, ExplainArgs, PolicyArgs, SchemaArgs, SchemaName, VerifyArgs};
 use super::deliver::{put, say};
 use super::meant;
 use crate::policy::error::PolicyError;
@@ -117,7 +117,8 @@ pub fn explain_request(args: ExplainArgs, agent: Option<OsString>, around: &Surr
             return UNUSABLE;
         }
     };
-    let call = Call { request, policies: args.policy.policies, pass_through: false };
+    let PolicyArgs { policies, state } = args.policy;
+    let call = Call { request, policies, pass_through: false, state, wait: None };
     let explained = explain(call, around);
     if args.json {
         print_json(&explained.to_json());

@@ -49,6 +49,7 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
             unix: joined.network.unix,
         },
         audit: audit.as_ref().map(|(policy, ..)| policy.clone()),
+        oversight: Default::default(),
     };
     if let Some((audit, index, span)) = &audit {
         audit_out_of_reach(&policy, audit, &docs[*index], span)?;

@@ -6,6 +6,8 @@
 
 mod confine;
 mod limits;
+mod oversight;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,6 +16,11 @@ use std::sync::Arc;
 
 pub use confine::{Filesystem, Layer, Network, NetworkMode, Profile, SandboxPolicy, TreeKind};
 pub use limits::{Bound, EffectiveLimits, Limits, MAX_OUTPUT};
+pub use oversight::{
+    Alert, AlertOn, ApprovalPolicy, AskBy, Check, CheckOn, HaltOn, Hook, KillSwitch, Measure, Oversight,
+    Rate, RateKey, SessionPolicy, Severity, StatePolicy,
+};
+pub use tool::{Action, ActionKind, Param, ParamType, Tool, ToolOutput};
 
 use super::error::Spot;
 use super::value::ValueLimits;
@@ -68,6 +75,8 @@ pub struct Policy {
     pub network: Network,
     /// `[audit]`.
     pub audit: Option<AuditPolicy>,
+    /// The switch, approvals, counters, sessions, checks and alerts.
+    pub oversight: Oversight,
 }
 
 impl Policy {
@@ -257,57 +266,4 @@ pub struct AuditPolicy {
     pub rotate: Option<u64>,
     /// Where the section stands.
     pub at: Place,
-}
-
-/// `[tools.NAME]`.
-#[derive(Debug)]
-pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// Where it stands.
-    pub at: Place,
-    /// For the model.
-    pub description: String,
-    /// The argv template.
-    pub argv: Vec<String>,
-    /// `params.NAME`, in file order.
-    pub params: Vec<Param>,
-    /// What a call of it is decided as.
-    pub decision: Verdict,
-    /// The author's reason.
-    pub reason: Option<String>,
-    /// Only for these askers.
-    pub agents: Option<Vec<String>>,
-    /// Its own limits.
-    pub limits: Limits,
-}
-
-/// One parameter of a tool.
-#[derive(Debug)]
-pub struct Param {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub kind: ParamType,
-    /// It may be missing.
-    pub required: bool,
-    /// What it is when missing.
-    pub default: Option<serde_json::Value>,
-    /// What its value must satisfy.
-    pub value: ValueLimits,
-}
-
-/// The type of a tool's parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParamType {
-    /// Text.
-    String,
-    /// A whole number.
-    Integer,
-    /// A decimal number.
-    Number,
-    /// `true` or `false`.
-    Boolean,
-    /// A list of texts.
-    Array,
 }

@@ -196,6 +196,7 @@ impl ResultDoc {
                 Some(number)
             }
             How::Cancelled(number) => Some(number),
+            How::Stopped => Some(libc::SIGKILL),
             How::NotStarted { .. } | How::Unknown => None,
         };
         self.signal = signal.map(signal_name);
@@ -205,7 +206,7 @@ impl ResultDoc {
             (None, How::Exited(0)) => Status::Ok,
             (None, How::Exited(_)) => Status::NonzeroExit,
             (None, How::Signaled(..)) => Status::Signaled,
-            (None, How::Cancelled(_)) => Status::Cancelled,
+            (None, How::Cancelled(_) | How::Stopped) => Status::Cancelled,
             (None, How::NotStarted { .. }) => Status::ExecFailed,
             (None, How::Unknown) => Status::Error,
         };

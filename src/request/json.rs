@@ -68,6 +68,8 @@ pub fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
             labels: labels(&mut fields)?,
             why: text_of(&mut fields, "why")?,
         },
+        evidence: None,
+        approval: None,
     };
     request.asker.check()?;
     Ok(request)

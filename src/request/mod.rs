@@ -31,9 +31,27 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// Who asks.
     pub asker: Asker,
+    /// `--evidence`.
+    pub evidence: Option<Evidence>,
+    /// `--approval`: the id under which this was approved.
+    pub approval: Option<String>,
 }
 
-/// The three ways to say what to run.
+/// A file that the asker lays before whoever decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Its name as given.
+    pub name: PathBuf,
+    /// What it held when the request was made.
+    pub bytes: Vec<u8>,
+}
+
+impl Evidence {
+    /// The most bytes of it.
+    pub const MOST: u64 = 1 << 20;
+}
+
+/// The ways to say what to run.
 #[derive(Debug)]
 pub enum Ask {
     /// Words, taken as they are.
@@ -47,6 +65,8 @@ pub enum Ask {
         /// Its arguments.
         arguments: serde_json::Map<String, serde_json::Value>,
     },
+    /// What was filed under the approval that the request names.
+    Stored,
 }
 
 impl Default for Ask {

@@ -169,6 +169,7 @@ impl fmt::Display for Request {
     /// What is asked, as the command line would say it, on one line; environment, stdin and asker are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.ask {
+            super::Ask::Stored => f.write_str("what was filed under the approval"),
             Ask::Argv(words) => f.write_str(&display_words(words)),
             Ask::Command(text) => write!(f, "--command {}", display(text)),
             Ask::Tool { name, arguments } => {

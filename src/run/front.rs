@@ -12,7 +12,7 @@ use super::output::Captured;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
-use super::{Ended, How, RunError};
+use super::{Ended, How, Outside, RunError};
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::identity::Identity;
@@ -21,7 +21,7 @@ use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
 use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
 use crate::sys::process::{self, Forked, Pid};
-use crate::sys::signal::{Caught, SignalSet};
+use crate::sys::signal::SignalSet;
 use crate::sys::{errno_of, fd};
 
 /// What one way to hold the tree came to.
@@ -169,7 +169,7 @@ pub fn attempt(
     c: &Confinement,
     namespace: Option<&Namespace>,
     cgroup: Option<Cgroup>,
-    caught: &Caught,
+    outside: Outside<'_>,
     sinks: &mut Sinks,
     refusal: Option<(Step, i32)>,
 ) -> Result<Attempt, RunError> {
@@ -210,7 +210,7 @@ pub fn attempt(
     };
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
-    let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, caught);
+    let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
     supervisor.drive();
     let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();

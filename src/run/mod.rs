@@ -89,6 +89,8 @@ pub enum How {
     },
     /// guardexec got this signal and ended the tree.
     Cancelled(i32),
+    /// Whoever started the run wanted it stopped ([`Stop`]); the tree was killed.
+    Stopped,
     /// The keeper was killed or could not say how the main process ended; the tree was killed.
     Unknown,
 }
@@ -187,21 +189,34 @@ impl From<io::Error> for RunError {
     }
 }
 
+/// Asked several times a second while the main process runs: whether the tree has to die now.
+pub type Stop<'a> = Option<&'a dyn Fn() -> bool>;
+
+/// What ends a run from outside.
+#[derive(Clone, Copy)]
+pub(crate) struct Outside<'a> {
+    /// Signals to guardexec.
+    pub caught: &'a Caught,
+    /// The caller's own word.
+    pub stop: Stop<'a>,
+}
+
 /// Runs a confinement to its end. Whatever way it ends, nothing of the tree is left afterwards (but see
 /// [`Ended::unreaped`]).
 ///
 /// The process must have one thread. Meanwhile its signal handlers are replaced, its working directory is changed
 /// and put back, and it becomes non-dumpable for good. Errors: nothing was run.
-pub fn run(confinement: Confinement, sinks: &mut Sinks) -> Result<Ended, RunError> {
+pub fn run(confinement: Confinement, sinks: &mut Sinks, stop: Stop<'_>) -> Result<Ended, RunError> {
     if let Some(n) = process::thread_count().filter(|&n| n > 1) {
         return Err(RunError::Threads(n));
     }
     let caught = Caught::install(&END_SIGNALS)?;
+    let outside = Outside { caught: &caught, stop };
     let mut cgroups = Cgroups::new(&confinement);
     let mut refusal = None;
     if confinement.tree != TreeKind::Groups {
         for way in Namespace::ways() {
-            match try_way(&confinement, Some(&way), &mut cgroups, &caught, sinks, refusal)? {
+            match try_way(&confinement, Some(&way), &mut cgroups, outside, sinks, refusal)? {
                 Attempt::Ended(ended) => return Ok(*ended),
                 Attempt::Unable(step, errno) => refusal = Some((step, errno)),
             }
@@ -210,7 +225,7 @@ pub fn run(confinement: Confinement, sinks: &mut Sinks) -> Result<Ended, RunErro
     if let (true, Some((step, errno))) = (confinement.tree.demands_namespace(), refusal) {
         return Err(RunError::NoTree { step, errno });
     }
-    let grouped = try_way(&confinement, None, &mut cgroups, &caught, sinks, refusal);
+    let grouped = try_way(&confinement, None, &mut cgroups, outside, sinks, refusal);
     match grouped.map_err(|error| for_want_of_namespace(error, refusal))? {
         Attempt::Ended(ended) => Ok(*ended),
         Attempt::Unable(step, errno) => Err(RunError::NoTree { step, errno }),
@@ -233,16 +248,16 @@ fn try_way(
     c: &Confinement,
     way: Option<&Namespace>,
     cgroups: &mut Cgroups,
-    caught: &Caught,
+    outside: Outside<'_>,
     sinks: &mut Sinks,
     refusal: Option<(Step, i32)>,
 ) -> Result<Attempt, RunError> {
     let cgroup = cgroups.make(c, way.is_some())?;
     let had = cgroup.is_some();
-    match front::attempt(c, way, cgroup, caught, sinks, refusal)? {
+    match front::attempt(c, way, cgroup, outside, sinks, refusal)? {
         Attempt::Unable(Step::Cgroup, errno) if had && !c.tree.demands_cgroup() => {
             cgroups.give_up(errno);
-            front::attempt(c, way, None, caught, sinks, refusal)
+            front::attempt(c, way, None, outside, sinks, refusal)
         }
         other => Ok(other),
     }

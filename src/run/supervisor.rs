@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use super::keeper::REAP;
 use super::message::{self, Account, Order, Received, Report};
 use super::stream::{Feeder, PIECE, Stream, Took};
-use super::{How, LimitKind};
+use super::{How, LimitKind, Outside, Stop};
 use crate::policy::model::EffectiveLimits;
 use crate::sandbox::Step;
 use crate::sys::fd::{self, PollFd};
 use crate::sys::process::{self, Usage};
-use crate::sys::signal::{self, Caught, SignalSet};
+use crate::sys::signal::{self, SignalSet};
 
 /// After the main process: how long others may go on writing before they are killed.
 const GRACE: Duration = Duration::from_millis(100);
 /// How much later than the front the keeper acts by itself.
 const BACKSTOP: Duration = Duration::from_secs(2);
+/// How often the caller is asked whether the run has to stop: it dies well within a second.
+const LOOK: Duration = Duration::from_millis(200);
 /// At the end, in raw mode: how long a reader may take nothing before the rest is given up.
 const READER: Duration = Duration::from_secs(5);
 
@@ -98,7 +100,9 @@ pub struct Supervisor<'s> {
     feeder: Feeder,
     deadlines: Deadlines,
     phase: Phase,
-    cancelled: Option<i32>,
+    cancelled: Option<How>,
+    stop: Stop<'s>,
+    next_look: Instant,
     signals: u32,
     mask: SignalSet,
     buffer: Vec<u8>,
@@ -116,7 +120,7 @@ impl<'s> Supervisor<'s> {
         streams: [Stream<'s>; 2],
         feeder: Feeder,
         deadlines: Deadlines,
-        caught: &Caught,
+        outside: Outside<'s>,
     ) -> Supervisor<'s> {
         Supervisor {
             verdict: Verdict::default(),
@@ -127,8 +131,10 @@ impl<'s> Supervisor<'s> {
             deadlines,
             phase: Phase::Running,
             cancelled: None,
+            stop: outside.stop,
+            next_look: Instant::now() + LOOK,
             signals: 0,
-            mask: caught.poll_mask(),
+            mask: outside.caught.poll_mask(),
             buffer: vec![0; PIECE],
         }
     }
@@ -149,17 +155,40 @@ impl<'s> Supervisor<'s> {
                 self.finish();
             }
             self.heed_signals();
+            self.heed_caller();
             self.keep_deadlines(Instant::now());
         }
     }
 
     fn due(&self) -> Option<Instant> {
-        match self.phase {
+        let look = self.stop.filter(|_| self.can_be_stopped()).map(|_| self.next_look);
+        let due = match self.phase {
             Phase::Running => self.deadlines.wall,
             Phase::Terminating(at) | Phase::Draining(at) | Phase::Killing(at) | Phase::Abandoned(at) => {
                 Some(at)
             }
             Phase::Over => Some(Instant::now()),
+        };
+        due.into_iter().chain(look).min()
+    }
+
+    fn can_be_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Terminating(_))
+    }
+
+    /// Asks the caller now and then whether the tree has to die.
+    fn heed_caller(&mut self) {
+        let Some(stop) = self.stop.filter(|_| self.can_be_stopped()) else { return };
+        let now = Instant::now();
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        if stop() {
+            self.cancelled = Some(How::Stopped);
+            self.verdict.limit = None;
+            self.tell(Order::Kill);
+            self.killing();
         }
     }
 
@@ -263,7 +292,7 @@ impl<'s> Supervisor<'s> {
     fn main_ended(&mut self, status: i32, usage: Usage) {
         self.verdict.main_usage = Some(usage);
         self.verdict.how = Some(match self.cancelled {
-            Some(signal) => How::Cancelled(signal),
+            Some(how) => how,
             None if libc::WIFSIGNALED(status) => {
                 How::Signaled(libc::WTERMSIG(status), libc::WCOREDUMP(status))
             }
@@ -298,7 +327,7 @@ impl<'s> Supervisor<'s> {
         self.signals = count;
         match self.phase {
             Phase::Running => {
-                self.cancelled = Some(first);
+                self.cancelled = Some(How::Cancelled(first));
                 self.ask_to_end(Instant::now());
                 if again {
                     self.tell(Order::Kill);
@@ -340,10 +369,8 @@ impl<'s> Supervisor<'s> {
             }
             _ => {}
         }
-        if self.phase == Phase::Over
-            && let (None, Some(signal)) = (self.verdict.how, self.cancelled)
-        {
-            self.verdict.how = Some(How::Cancelled(signal));
+        if self.phase == Phase::Over && self.verdict.how.is_none() {
+            self.verdict.how = self.cancelled;
         }
     }
 

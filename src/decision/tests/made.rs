@@ -101,6 +101,7 @@ pub(in crate::decision) fn policy(rules: Vec<Rule>) -> Policy {
         filesystem: Filesystem { cwd: Some(vec![PathBuf::from("/usr")]), ..Filesystem::default() },
         network: Network::default(),
         audit: None,
+        oversight: Default::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::reader::{Item, Name, Table, nearest_hint};
 use super::{Span, rule, sections, value};
 use crate::policy::error::{PolicyError, printable};
-use crate::policy::model::{Param, ParamType, Tool};
+use crate::policy::model::{Param, ParamType, Tool, ToolOutput};
 
 const KEYS: &[&str] = &["description", "argv", "params", "decision", "reason", "agents", "limits"];
 
@@ -52,6 +52,10 @@ fn tool(t: &Table<'_>, name: &str, span: &Span) -> Result<Tool, PolicyError> {
         description: rule::sentence(&t.need("description")?)?,
         argv: argv(&t.need("argv")?, &params)?,
         params,
+        action: None,
+        stdin: None,
+        check_exit: false,
+        output: ToolOutput::default(),
         decision: t.need("decision")?.word(&rule::DECISIONS)?,
         reason: t.opt("reason", rule::sentence)?,
         agents: t.opt("agents", rule::agents)?,
@@ -114,7 +118,15 @@ fn param(t: &Table<'_>, name: &str) -> Result<Param, PolicyError> {
             .error("a required parameter is never missing, so it takes no default"));
     }
     let required = required.unwrap_or(default.is_none());
-    Ok(Param { name: name.to_owned(), kind, required, default, value: limits })
+    Ok(Param {
+        name: name.to_owned(),
+        kind,
+        required,
+        default,
+        value: limits,
+        ask_above: None,
+        description: None,
+    })
 }
 
 /// Refuses limits that could never be asked of a value of this type.

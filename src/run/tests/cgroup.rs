@@ -34,7 +34,7 @@ fn without_namespaces(script: &str, tree: TreeKind) -> Value {
         // The first process of a user namespace may still make the others.
         std::fs::write("/proc/sys/user/max_pid_namespaces", "0").unwrap();
         let c = shell(Setting { user: None, tree }, script, wall(1_000));
-        let answer = as_json(run(c, &mut Sinks::keep())).to_string();
+        let answer = as_json(run(c, &mut Sinks::keep(), None)).to_string();
         std::fs::File::from(write.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
         0
     });

@@ -103,6 +103,7 @@ fn as_json(result: Result<Ended, RunError>) -> Value {
         How::Signaled(n, _) => ("signaled", n),
         How::NotStarted { errno, .. } => ("not_started", errno),
         How::Cancelled(n) => ("cancelled", n),
+        How::Stopped => ("stopped", 0),
         How::Unknown => ("unknown", 0),
     };
     json!({
@@ -128,7 +129,7 @@ impl Engine {
             let c = make();
             let mut sinks = sinks();
             become_user(setting.user);
-            let answer = as_json(run(c, &mut sinks)).to_string();
+            let answer = as_json(run(c, &mut sinks, None)).to_string();
             std::fs::File::from(write.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
             0
         });

@@ -142,7 +142,7 @@ fn raw_output_waits_for_a_slow_reader_keeps_the_deadline_and_survives_a_closed_o
 fn a_process_with_more_threads_is_refused() {
     // This very test process: the harness has a thread for each test.
     let c = confinement("/bin/true", &[], TreeKind::Auto);
-    assert!(matches!(run(c, &mut Sinks::keep()), Err(RunError::Threads(n)) if n > 1));
+    assert!(matches!(run(c, &mut Sinks::keep(), None), Err(RunError::Threads(n)) if n > 1));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn without_namespaces_groups_stand_in_and_say_so_or_nothing_runs() {
             }
             process::forbid_namespaces_for_test();
             let c = confinement("/bin/echo", &["ran"], tree);
-            let answer = as_json(run(c, &mut Sinks::keep())).to_string();
+            let answer = as_json(run(c, &mut Sinks::keep(), None)).to_string();
             std::fs::File::from(write.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
             0
         });
@@ -180,7 +180,7 @@ fn run_against_spawn() {
             for _ in 0..300 {
                 let c = confinement("/bin/true", &[], s.tree);
                 let began = Instant::now();
-                run(c, &mut Sinks::keep()).unwrap();
+                run(c, &mut Sinks::keep(), None).unwrap();
                 ours.push(began.elapsed());
                 let began = Instant::now();
                 std::process::Command::new("/bin/true").output().unwrap();

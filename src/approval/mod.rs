@@ -1,0 +1,1 @@
+//! Asking a person: what is filed, shown, answered, and consumed once.

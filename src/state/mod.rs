@@ -1,0 +1,1 @@
+//! The store: approvals, counters and sessions, in one SQLite database that many processes share.
