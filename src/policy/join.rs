@@ -1,5 +1,7 @@
 //! `extends`: several files become one policy. Lists append, scalars override, tables merge, a deny stays.
 
+mod oversight;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -9,6 +11,7 @@ use super::model::{
     SandboxPolicy, Source, Syntax, Tool, Verdict,
 };
 use super::schema::{Doc, File, ReadAudit, ReadNetwork, ReadRule, Span};
+use oversight::{Gathered, Known};
 
 /// One file of a policy.
 #[derive(Debug)]
@@ -22,17 +25,21 @@ pub(super) struct Part {
 pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
     unique_ids(&parts)?;
     unique_tools(&parts)?;
+    one_namespace(&parts)?;
     short_beside_rule(&parts)?;
     let path = parts.last().map(|p| p.source.path.clone());
     let mut joined = Joined::default();
     let mut sources = Vec::with_capacity(parts.len());
     let mut docs = Vec::with_capacity(parts.len());
-    for (index, part) in parts.into_iter().enumerate() {
+    let mut gathered = Gathered::default();
+    for (index, mut part) in parts.into_iter().enumerate() {
+        gathered.add(index, &part.doc, std::mem::take(&mut part.file.oversight));
         joined.add(index, part.file);
         sources.push(part.source);
         docs.push(part.doc);
     }
     let audit = joined.audit(&docs)?;
+    let oversight = gathered.settle(&docs, &Known { rules: &joined.rules, tools: &joined.tools })?;
     let policy = Policy {
         path: path.unwrap_or_else(|| PathBuf::new().into()),
         sources,
@@ -49,7 +56,7 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
             unix: joined.network.unix,
         },
         audit: audit.as_ref().map(|(policy, ..)| policy.clone()),
-        oversight: Default::default(),
+        oversight,
     };
     if let Some((audit, index, span)) = &audit {
         audit_out_of_reach(&policy, audit, &docs[*index], span)?;
@@ -90,6 +97,22 @@ fn unique_tools(parts: &[Part]) -> Result<(), PolicyError> {
             if let Some(first) = seen.insert(name, &tool.at) {
                 let message = format!("the tool `{name}` is defined twice, first at {}", place(first));
                 return Err(part.doc.error(span, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rates and checks name rules and tools alike, and results name either.
+fn one_namespace(parts: &[Part]) -> Result<(), PolicyError> {
+    for part in parts {
+        for (name, (_, span)) in &part.file.tools {
+            if let Some((_, read)) = all_rules(parts).find(|(_, read)| read.rule.id == *name) {
+                let message = format!("the tool `{name}` has the id of a rule, at {}", place(&read.rule.at));
+                return Err(part
+                    .doc
+                    .error(span, message)
+                    .hint("rules and tools share their names: rename one"));
             }
         }
     }
