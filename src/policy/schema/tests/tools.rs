@@ -138,11 +138,11 @@ fn templates_output_and_descriptions() {
         ),
         (
             "params.s = { type = \"boolean\", ask_above = 1 }",
-            "8:43: `ask_above` has no meaning for a parameter of type boolean",
+            "8:44: `ask_above` has no meaning for a parameter of type boolean",
         ),
         (
             "params.s = { type = \"number\", ask_above = \"1\" }",
-            "8:42: `ask_above` in the parameter `s` must be a number, not a string",
+            "8:43: `ask_above` in the parameter `s` must be a number, not a string",
         ),
     ];
     for (lines, want) in cases {
