@@ -53,7 +53,7 @@ impl ResultDoc {
         self.decision = Some(grant.verdict.as_str());
         self.rule = Some(rule_doc(&grant.rule));
         self.reason = Some(grant.reason.clone());
-        self.program = Some(program_doc(&grant.program));
+        self.program = grant.program.as_ref().map(program_doc);
         self.cwd = Some(shown(&grant.cwd));
         self.warnings.extend(grant.warnings.iter().cloned());
     }

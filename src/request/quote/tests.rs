@@ -96,7 +96,7 @@ fn a_request_on_one_line() {
     assert_eq!(ask(Ask::Argv(vec!["echo".into(), "a b\n".into()])), r"echo $'a b\n'");
     assert_eq!(ask(Ask::Command(b"uname -a; x".to_vec())), "--command 'uname -a; x'");
     let arguments = json!({"name": "x y", "n": 3}).as_object().cloned().unwrap_or_default();
-    let tool = Ask::Tool { name: "delete".into(), arguments };
+    let tool = Ask::Tool { name: "delete".into(), arguments: Arguments::Typed(arguments) };
     assert_eq!(ask(tool), "--tool delete --arg 'name=x y' --arg n=3");
 }
 
