@@ -2,6 +2,7 @@
 
 mod explain;
 mod outputs;
+mod tool;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,6 +20,7 @@ use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
+use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Request, Stdin};
@@ -114,6 +116,9 @@ fn through(
         _ => None,
     };
     let why = call.request.asker.why.clone();
+    if let Ask::Tool { name, arguments } = &call.request.ask {
+        doc.tool = Some(ToolDoc::asked(name, arguments));
+    }
     let (argv, decision) = match judge(call.request, &policies, &around.facts) {
         Ok(judged) => judged,
         Err(error) => {
@@ -143,18 +148,33 @@ fn through(
     Ok(())
 }
 
-/// Splits the words, where there are any to be had, and judges them.
+/// Splits the words, where there are any to be had, and judges them; or a tool's call.
 fn judge(
     request: Request,
     policies: &[Policy],
     facts: &Facts,
 ) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
-    let argv = match argv_of(&request, policies) {
-        Ok(argv) => argv,
-        Err(decision) => return Ok((None, *decision)),
+    judge_with(request, policies, facts, &mut Vec::new())
+}
+
+/// The same, noting what each stage found.
+fn judge_with(
+    mut request: Request,
+    policies: &[Policy],
+    facts: &Facts,
+    trace: &mut Vec<decision::Step>,
+) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
+    let argv = match std::mem::take(&mut request.ask) {
+        Ask::Tool { name, arguments } => {
+            return tool::judge(&name, &arguments, request, policies, facts, trace);
+        }
+        ask => match argv_of(ask, policies) {
+            Ok(argv) => argv,
+            Err(decision) => return Ok((None, *decision)),
+        },
     };
     ready(policies, &argv)?;
-    let decision = decision::decide(policies, argv.clone(), request, facts);
+    let decision = decision::decide_with(policies, argv.clone(), request, facts, trace);
     Ok((Some(argv), decision))
 }
 
@@ -194,29 +214,19 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
 }
 
 /// The words of a request; a command string is split by the strictest syntax of all policies.
-fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<Decision>> {
-    match &request.ask {
-        Ask::Argv(argv) => Ok(argv.clone()),
+fn argv_of(ask: Ask, policies: &[Policy]) -> Result<Vec<OsString>, Box<Decision>> {
+    match ask {
+        Ask::Argv(argv) => Ok(argv),
         Ask::Command(text) => {
             let refuse = policies.iter().any(|p| p.syntax == Syntax::Refuse);
             let syntax = if refuse { Syntax::Refuse } else { Syntax::Literal };
-            words::split(text, syntax).map_err(|error| Box::new(unsplit(error)))
+            words::split(&text, syntax).map_err(|error| Box::new(unsplit(error)))
         }
-        Ask::Stored => Err(Box::new(Decision::Invalid(Denial {
+        Ask::Stored | Ask::Tool { .. } => Err(Box::new(Decision::Invalid(Denial {
             code: "approval_unknown",
             stage: Stage::Approval,
             message: "nothing is stored under this approval".into(),
             hint: Some("give the command as well, after `--`".into()),
-            rule: None,
-        }))),
-        Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
-            code: "tools_unsupported",
-            stage: Stage::Command,
-            message: format!(
-                "tool {} cannot be called: this version runs no tools yet",
-                crate::request::quote::repr(name.as_bytes())
-            ),
-            hint: Some("send the command itself, after `--`".into()),
             rule: None,
         }))),
     }
@@ -249,7 +259,11 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(mut grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
+    if grant.tool.as_ref().is_some_and(|tool| tool.action.is_some()) {
+        return tool::act(grant, policies, pass_through, doc);
+    }
+    let tool = grant.tool.take();
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
         Stdin::File(path) => Some(path.clone()),
@@ -267,6 +281,9 @@ fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: boo
             if let (How::NotStarted { step: Step::Input, errno }, Some(path)) = (ended.how, input) {
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });
+            }
+            if let Some(tool) = &tool {
+                doc.shaped(tool);
             }
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::decision::{Denial, Grant, RuleRef};
+use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef};
 use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
@@ -19,6 +19,7 @@ use super::result::{
 };
 use super::status::Status;
 use super::text;
+use super::tool::ToolDoc;
 
 impl ResultDoc {
     /// Who asks.
@@ -54,6 +55,9 @@ impl ResultDoc {
         self.rule = Some(rule_doc(&grant.rule));
         self.reason = Some(grant.reason.clone());
         self.program = grant.program.as_ref().map(program_doc);
+        if let Some(call) = &grant.tool {
+            self.tool = Some(ToolDoc::settled(call));
+        }
         self.cwd = Some(shown(&grant.cwd));
         self.warnings.extend(grant.warnings.iter().cloned());
     }
@@ -66,6 +70,7 @@ impl ResultDoc {
         self.reason = Some(denial.message.clone());
         let hint = denial.hint.as_deref();
         self.text = match status {
+            Status::Denied if denial.code == INVALID_ARGUMENTS => text::invalid(&denial.message, hint),
             Status::Denied => text::blocked(&denial.message, hint),
             _ => text::failed(&denial.message, hint),
         };

@@ -105,13 +105,9 @@ fn kind_name(kind: ParamType) -> &'static str {
     }
 }
 
-fn wrong(param: &Param, what: &str) -> String {
-    format!("{} must be {}, not {what}", named(param), kind_name(param.kind))
-}
-
 /// A value of a JSON request: of the type itself, or refused.
 fn typed(param: &Param, value: &Value) -> Result<Value, String> {
-    let refused = || wrong(param, &kind_of(value));
+    let refused = || format!("{} must be {}, not {}", named(param), kind_name(param.kind), kind_of(value));
     match (param.kind, value) {
         (ParamType::String, Value::String(_)) | (ParamType::Boolean, Value::Bool(_)) => Ok(value.clone()),
         (ParamType::Array, Value::Array(items)) if items.iter().all(Value::is_string) => Ok(value.clone()),
@@ -167,7 +163,15 @@ fn from_texts(param: &Param, texts: &[&str]) -> Option<Result<Value, String>> {
 }
 
 fn from_text(param: &Param, text: &str) -> Result<Value, String> {
-    let refused = || wrong(param, &repr(text.as_bytes()));
+    let refused = || {
+        let digits = match param.kind {
+            ParamType::Integer => " in plain digits (such as 7 or -2)",
+            ParamType::Number => " in plain digits (such as 7, -2 or 0.5)",
+            _ => "",
+        };
+        let (name, kind) = (named(param), kind_name(param.kind));
+        format!("{name} must be {kind}{digits}, not {}", repr(text.as_bytes()))
+    };
     match param.kind {
         ParamType::String | ParamType::Array => Ok(text.into()),
         ParamType::Boolean => text.parse::<bool>().map(Value::from).map_err(|_| refused()),

@@ -111,7 +111,7 @@ pub fn called<'p>(
     note(trace, "request", "read", asked(name, given), None);
     asker::settle(&mut request.asker, facts.agent.as_deref())?;
     let tools = named(policies, name, request.asker.agent.as_deref())?;
-    for (_, tool) in &tools {
+    for (_, tool) in tools.iter().filter(|(_, tool)| tool.action.is_some()) {
         note(trace, "command", "named", said_by_tool(tool), None);
     }
     let place = place(&tools, request, facts)?;
