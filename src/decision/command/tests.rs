@@ -76,7 +76,10 @@ fn rules_for_absolute_paths() {
     let elsewhere = [dir.policy_in("other", vec![allow(&tool)])];
     assert_eq!(outcome(&judged(&elsewhere, "tool")), "deny:path_mismatch");
     let grant = granted(judged(&policy, "tool"));
-    assert_eq!((grant.program.as_ref().unwrap().path.display().to_string(), grant.argv[0].to_str()), (tool, Ok("tool")));
+    assert_eq!(
+        (grant.program.as_ref().unwrap().path.display().to_string(), grant.argv[0].to_str()),
+        (tool, Ok("tool"))
+    );
 }
 
 #[test]
