@@ -9,7 +9,10 @@ use crate::policy::model::Rule;
 use crate::request::Asker;
 
 /// Checks the asker's names and binds them to the inherited one.
-pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
+///
+/// # Errors
+/// The decision that ends judging: a name that cannot be one, or that the inherited one does not allow.
+pub fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
     if let Err(error) = asker.check() {
         return Denial::new(Stage::Command, "asker_invalid", error.message)
             .hint("use printable names without control characters")

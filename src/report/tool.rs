@@ -170,7 +170,7 @@ impl ResultDoc {
     }
 
     /// The text of a run that came to its own end, with this in the place of its standard output.
-    fn ran_text_of(&self, stdout: &str) -> String {
+    pub(super) fn ran_text_of(&self, stdout: &str) -> String {
         text::ran(&text::Ran {
             status: self.status,
             exit_status: self.exit_status,

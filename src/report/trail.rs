@@ -95,6 +95,7 @@ impl Trail {
             labels: doc.labels.clone(),
             why: asked.why.map(|why| mask_text(why, &words)),
             policy: doc.policy.clone(),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
@@ -146,6 +147,7 @@ impl Trail {
             survivors: doc.survivors,
             sandbox: doc.sandbox.clone(),
             error: doc.error.clone(),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
