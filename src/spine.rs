@@ -19,6 +19,7 @@ use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
+use crate::policy::oversight::{self, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
@@ -304,7 +305,12 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    sources.chain(audits(policies).flat_map(trail::files_of)).collect()
+    // The store is a directory, and kept out of sight besides: see `confine`.
+    let led = oversight::files(policies).into_iter().filter(|led| led.role != Role::State);
+    sources
+        .chain(led.map(|led| led.path.to_path_buf()))
+        .chain(audits(policies).flat_map(trail::files_of))
+        .collect()
 }
 
 fn audits(policies: &[Policy]) -> impl Iterator<Item = PathBuf> {
