@@ -46,7 +46,12 @@ pub fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
 /// Whether the rule grants something to this asker: it has to speak of the first of its line already, and with
 /// that it speaks of every one between.
 pub(super) fn grants(rule: &Rule, agent: Option<&str>) -> bool {
-    covers(rule, agent.map(|a| a.split('/').next().unwrap_or(a)))
+    granted(rule.agents.as_deref(), agent)
+}
+
+/// The same of any list of askers.
+pub(super) fn granted(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+    listed(agents, agent.map(|a| a.split('/').next().unwrap_or(a)))
 }
 
 #[cfg(test)]
