@@ -38,7 +38,7 @@ pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
 }
 
 /// Whether a list of askers speaks of this one; no list speaks of all.
-fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+pub fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
     let Some(listed) = agents else { return true };
     let Some(agent) = agent else { return false };
     listed.iter().any(|name| {
