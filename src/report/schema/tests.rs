@@ -195,6 +195,7 @@ fn bodies() -> Vec<Body> {
             reason: full.reason,
             words: Words::new(&[b"a".as_slice(), b"\xff"]),
             command: None,
+            tool: None,
             program: full.program,
             cwd: full.cwd,
             agent: None,
