@@ -9,7 +9,7 @@ use super::verdict::nothing_else;
 use super::{Asked, Finding, Objection, Ruling, Subject, document};
 use crate::decision::Facts;
 use crate::policy::model::{Check, Severity};
-use crate::request::{Ask, Request};
+use crate::request::{Arguments, Ask, Request};
 use crate::run::Stop;
 
 /// How often a request may be rewritten before it counts as blocked: rewriting that never comes to rest is no judgement.
@@ -28,7 +28,7 @@ impl Replacement {
     /// Puts it in the place of what was asked for.
     pub fn put_into(self, request: &mut Request) {
         match (self, &mut request.ask) {
-            (Replacement::Arguments(new), Ask::Tool { arguments, .. }) => *arguments = new,
+            (Replacement::Arguments(new), Ask::Tool { arguments, .. }) => *arguments = Arguments::Typed(new),
             (Replacement::Argv(words), ask) => *ask = Ask::Argv(words),
             // Only of a tool's call are the arguments ever replaced; then nothing is left to run.
             (Replacement::Arguments(_), ask) => *ask = Ask::Argv(Vec::new()),

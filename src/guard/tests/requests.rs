@@ -276,7 +276,12 @@ fn a_replacement_takes_the_place_of_what_was_asked() {
     assert!(matches!(&request.ask, Ask::Argv(argv) if *argv == words("ls -l")));
     let new = json!({"a": 2}).as_object().cloned().unwrap();
     let old = json!({"a": 1}).as_object().cloned().unwrap();
-    let mut request = Request { ask: Ask::Tool { name: "t".into(), arguments: old }, ..Request::default() };
+    let mut request = Request {
+        ask: Ask::Tool { name: "t".into(), arguments: crate::request::Arguments::Typed(old) },
+        ..Request::default()
+    };
     Replacement::Arguments(new.clone()).put_into(&mut request);
-    assert!(matches!(&request.ask, Ask::Tool { name, arguments } if name == "t" && *arguments == new));
+    assert!(
+        matches!(&request.ask, Ask::Tool { name, arguments } if name == "t" && *arguments == crate::request::Arguments::Typed(new))
+    );
 }
