@@ -114,9 +114,8 @@ pub(super) fn regular(call: &ActionCall, target: Target) -> Step<Target> {
 
 /// Opens a name in a directory, with `O_PATH`: that has no effect on FIFOs or devices.
 fn open(dir: &OwnedFd, name: &OsStr, more: OFlag) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlag::RESOLVE_BENEATH
-        | ResolveFlag::RESOLVE_NO_SYMLINKS
-        | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let resolve =
+        ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC | more).resolve(resolve);
     openat2(dir, name, how)
 }

@@ -48,7 +48,10 @@ pub(super) fn list(place: &Beneath<'_>) -> Step<Vec<u8>> {
         bytes += line.len() as u64;
         if bytes > place.call.max_size {
             let most = place.call.max_size;
-            return Said::failed(format!("the listing of {} is longer than max_size {most}", shown(place.call)));
+            return Said::failed(format!(
+                "the listing of {} is longer than max_size {most}",
+                shown(place.call)
+            ));
         }
         lines.push(line);
     }

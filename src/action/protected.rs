@@ -93,8 +93,18 @@ mod tests {
             assert!(protected(path), "{path}");
         }
         for path in [
-            "a", ".gitignore", "git", "git~", "git~x", ".github/workflows/ci.yml", "hooks", ".hg/store", "a.git",
-            "bashrc", ".envrc.example", "",
+            "a",
+            ".gitignore",
+            "git",
+            "git~",
+            "git~x",
+            ".github/workflows/ci.yml",
+            "hooks",
+            ".hg/store",
+            "a.git",
+            "bashrc",
+            ".envrc.example",
+            "",
         ] {
             assert!(!protected(path), "{path}");
         }

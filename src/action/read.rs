@@ -17,12 +17,19 @@ pub(super) fn read(place: &Beneath<'_>) -> Step<Vec<u8>> {
     let most = place.call.max_size;
     let size = u64::try_from(target.stat.st_size).unwrap_or(0);
     if size > most {
-        return Said::failed(format!("{} is {size} bytes long, more than max_size {most}", shown(place.call)));
+        return Said::failed(format!(
+            "{} is {size} bytes long, more than max_size {most}",
+            shown(place.call)
+        ));
     }
     let failed = |error: std::io::Error| cannot(place.call, errno(&error));
     let mut content = Vec::new();
     // One byte more than may be read tells a file that grows, or one that has no size, from one that fits.
-    opened(&target).map_err(failed)?.take(most.saturating_add(1)).read_to_end(&mut content).map_err(failed)?;
+    opened(&target)
+        .map_err(failed)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut content)
+        .map_err(failed)?;
     if content.len() as u64 > most {
         return Said::failed(format!("{} is longer than max_size {most}", shown(place.call)));
     }

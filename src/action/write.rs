@@ -49,7 +49,8 @@ pub(super) fn write(place: Beneath<'_>) -> Step<Vec<u8>> {
 
 /// A file that may not be written may not be replaced either.
 fn writable(place: &Beneath<'_>, target: Target) -> Step<FileStat> {
-    let asked = |dir, path: &OsStr, flags| faccessat(dir, path, AccessFlags::W_OK, AtFlags::AT_EACCESS | flags);
+    let asked =
+        |dir, path: &OsStr, flags| faccessat(dir, path, AccessFlags::W_OK, AtFlags::AT_EACCESS | flags);
     let answer = match asked(target.file.as_fd(), OsStr::new(""), AtFlags::AT_EMPTY_PATH) {
         answer @ (Ok(()) | Err(Errno::EACCES | Errno::EROFS)) => answer,
         // Before Linux 5.8 only a path can be asked about.

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::UsageError;
 use super::args::{AskArgs, Format, OutputArgs, RunArgs, key_value, variable};
-use crate::request::{Arguments, Ask, Asker, Evidence, Request, RequestError, Stdin, check_variable, json, quote};
+use crate::request::{
+    Arguments, Ask, Asker, Evidence, Request, RequestError, Stdin, check_variable, json, quote,
+};
 
 /// Where the result goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -280,7 +280,13 @@ fn names(built: &Built) -> String {
     names.join(" ")
 }
 
-pub(super) fn note(trace: &mut Vec<Step>, stage: &'static str, outcome: &str, detail: String, rule: Option<&Rule>) {
+pub(super) fn note(
+    trace: &mut Vec<Step>,
+    stage: &'static str,
+    outcome: &str,
+    detail: String,
+    rule: Option<&Rule>,
+) {
     trace.push(Step { stage, outcome: outcome.to_string(), detail, rule: rule.map(RuleRef::of) });
 }
 

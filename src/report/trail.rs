@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::policy::model::Policy;
 use crate::policy::trust;
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
+use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
 use super::mask::{mask_command, mask_text};
@@ -77,7 +77,8 @@ impl Trail {
             return Ok(());
         }
         let called = doc.tool.as_ref().map(ToolDoc::words).unwrap_or_default();
-        let words: Vec<&[u8]> = asked.words.iter().copied().chain(called.iter().map(|w| w.as_bytes())).collect();
+        let words: Vec<&[u8]> =
+            asked.words.iter().copied().chain(called.iter().map(|w| w.as_bytes())).collect();
         let body = Body::Decision(Box::new(DecisionRecord {
             decision: doc.decision,
             status: ended.then_some(doc.status),
@@ -108,6 +109,17 @@ impl Trail {
         }
         let (kind, message) = (kind.to_owned(), message.to_owned());
         self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
+    }
+
+    /// Records that the kill switch ended the run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn switched(&mut self, doc: &mut ResultDoc, reason: Option<String>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
     /// Records how the run ended.

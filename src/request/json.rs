@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::{Arguments, Ask, Asker, Request, RequestError, Stdin, check_nul, check_variable, parse_duration, quote};
+use super::{
+    Arguments, Ask, Asker, Request, RequestError, Stdin, check_nul, check_variable, parse_duration, quote,
+};
 
 mod strict;
 #[cfg(test)]

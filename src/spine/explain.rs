@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::{Call, Surroundings, confine, judge_with, settle, unconfined};
+use super::authorize::{Authority, Authorized};
+use super::{Call, Surroundings, confine, settle, unconfined};
 use crate::decision::{Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
@@ -13,6 +14,7 @@ use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
 use crate::request::quote::escape_text;
+use crate::switch::Switch;
 
 /// What `explain` found.
 #[derive(Debug)]
@@ -57,7 +59,9 @@ fn stages(
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
-    let (argv, decision) = judge_with(call.request, &policies, &around.facts, steps)?;
+    let switches = Switch::all(&policies);
+    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
+    let Authorized { argv, decision } = authority.authorize(call.request, steps)?;
     if let Some(argv) = &argv {
         doc.of_words(argv);
     }

@@ -1,44 +1,32 @@
-//! Calls of tools on their way: judged, and a built-in action done.
+//! A built-in action on its way: done, and put into the result.
 
-use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 
-use super::{guarded, ready};
-use crate::action;
-use crate::decision::{self, Decision, Facts, Grant, Step};
-use crate::policy::error::PolicyError;
+use super::authorize::Authority;
+use super::guarded;
+use crate::action::{self, How};
+use crate::decision::Grant;
 use crate::policy::model::Policy;
+use crate::policy::oversight::{self, Led, Role};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;
-use crate::request::{Arguments, Request};
-
-/// Judges a call; the words are those of its command, where it comes to one.
-pub(super) fn judge(
-    name: &str,
-    arguments: &Arguments,
-    mut request: Request,
-    policies: &[Policy],
-    facts: &Facts,
-    trace: &mut Vec<Step>,
-) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
-    policies.iter().try_for_each(|policy| policy.compile_patterns_of_tool(name))?;
-    let called = match decision::called(policies, name, arguments, &mut request, facts, trace) {
-        Ok(called) => called,
-        Err(decision) => return Ok((None, *decision)),
-    };
-    let argv = called.argv().map(<[OsString]>::to_vec);
-    if let Some(argv) = &argv {
-        ready(policies, argv)?;
-    }
-    let decision = decision::decide_called(policies, called, request, facts, trace);
-    Ok((argv, decision))
-}
 
 /// Does a granted action.
-pub(super) fn act(grant: Grant, policies: &[Policy], pass_through: bool, doc: &mut ResultDoc) {
-    let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
-    match action::perform(grant, &guarded(policies), None) {
-        Ok(done) => doc.acted(done, &limits, &rule),
+pub(super) fn act(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
+    let Authority { policies, switches, .. } = authority;
+    let (limits, rule, ids) = (grant.limits.clone(), grant.rule.clone(), grant.ids.clone());
+    let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
+    let look: &dyn Fn() -> bool = &|| stopped().is_some();
+    let stop = (!switches.is_empty()).then_some(look);
+    match action::perform(grant, &kept(policies), stop) {
+        Ok(done) => {
+            let by_switch = matches!(done.how, How::Stopped);
+            doc.acted(done, &limits, &rule);
+            if by_switch {
+                doc.stopped(stopped().as_ref());
+            }
+        }
         Err(error) => doc.failed("action", &format!("cannot do it: {error}"), None),
     }
     if pass_through && matches!(doc.status, Status::Ok | Status::NonzeroExit) {
@@ -46,4 +34,12 @@ pub(super) fn act(grant: Grant, policies: &[Policy], pass_through: bool, doc: &m
         let _ = std::io::stdout().write_all(&doc.stdout_kept());
         let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
     }
+}
+
+/// What no action touches: all that policies lead to, the switch and the store included.
+fn kept(policies: &[Policy]) -> Vec<PathBuf> {
+    // A further word of a hook may name anything; only a file is the policy's own.
+    let own = |led: &Led<'_>| led.role != Role::Word || led.path.is_file();
+    let led = oversight::files(policies).into_iter().filter(own).map(|led| led.path.to_path_buf());
+    guarded(policies).into_iter().chain(led).collect()
 }

@@ -62,7 +62,13 @@ pub(super) fn call(tool: &Tool, values: &Values, wrong: &mut Vec<String>) -> Opt
         wrong.push(format!("argument 'path' {} {why}", repr(text(PATH).unwrap_or_default().as_bytes())));
         PathBuf::new()
     });
-    Some(ActionCall { kind: action.kind, path, content, max_size: action.max_size, root: action.root.clone() })
+    Some(ActionCall {
+        kind: action.kind,
+        path,
+        content,
+        max_size: action.max_size,
+        root: action.root.clone(),
+    })
 }
 
 /// Plain names beneath the root, or how the path fails, as the end of a sentence that starts with it.
@@ -72,7 +78,8 @@ fn relative(text: &str, action: &Action) -> Result<PathBuf, String> {
         return Err(format!("is longer than {LONGEST} bytes"));
     }
     if text.starts_with('/') {
-        let inside = Path::new(text).strip_prefix(&action.root).ok().filter(|rest| !rest.as_os_str().is_empty());
+        let inside =
+            Path::new(text).strip_prefix(&action.root).ok().filter(|rest| !rest.as_os_str().is_empty());
         let instead = inside.map(|rest| format!(": write {}", repr(rest.as_os_str().as_bytes())));
         return Err(format!(
             "is absolute, and paths are relative to the tool's directory{}",

@@ -91,7 +91,9 @@ fn unknown<'a>(tool: &'a Tool, given: &'a Arguments) -> Vec<String> {
         }
     }
     let takes = if known.is_empty() { "none".to_owned() } else { list(&known) };
-    seen.iter().map(|name| format!("argument {} is unknown; the tool takes {takes}", repr(name.as_bytes()))).collect()
+    seen.iter()
+        .map(|name| format!("argument {} is unknown; the tool takes {takes}", repr(name.as_bytes())))
+        .collect()
 }
 
 /// What a person calls a type.
@@ -158,7 +160,9 @@ fn from_texts(param: &Param, texts: &[&str]) -> Option<Result<Value, String>> {
         (_, []) => None,
         (ParamType::Array, texts) => Some(Ok(texts.iter().map(|text| Value::from(*text)).collect())),
         (_, [text]) => Some(from_text(param, text)),
-        (_, texts) => Some(Err(format!("{} is given {} times and takes one value", named(param), texts.len()))),
+        (_, texts) => {
+            Some(Err(format!("{} is given {} times and takes one value", named(param), texts.len())))
+        }
     }
 }
 
@@ -188,7 +192,11 @@ fn from_text(param: &Param, text: &str) -> Result<Value, String> {
                 Decimal::parse(text_of(value).as_bytes()).is_some_and(|kept| kept.compare(&number).is_eq())
             };
             value.filter(exact).ok_or_else(|| {
-                format!("{} has more digits than can be kept exactly: {}", named(param), repr(text.as_bytes()))
+                format!(
+                    "{} has more digits than can be kept exactly: {}",
+                    named(param),
+                    repr(text.as_bytes())
+                )
             })
         }
     }
@@ -208,7 +216,9 @@ fn limits(param: &Param, value: &Value, paths: &Paths<'_>) -> Vec<String> {
     for (index, item) in items.iter().enumerate() {
         let subject = format!("element {} of {}", index + 1, named(param));
         let text = item.as_str().unwrap_or_default();
-        failed.extend(judged(&subject, text, || values::content_failures(&param.value, text.as_bytes(), paths)));
+        failed.extend(judged(&subject, text, || {
+            values::content_failures(&param.value, text.as_bytes(), paths)
+        }));
     }
     failed
 }

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
-use super::asker::{self, granted};
+use super::asker;
 use super::denial::said_by_tool;
 use super::judge::{no_policy, note};
 use super::paths::Paths;
@@ -114,7 +114,7 @@ pub fn called<'p>(
     for (_, tool) in tools.iter().filter(|(_, tool)| tool.action.is_some()) {
         note(trace, "command", "named", said_by_tool(tool), None);
     }
-    let place = place(&tools, request, facts)?;
+    let place = open_place(&tools, request, facts)?;
     let made = made(&tools, given, &place)?;
     agree(&made)?;
     let shown = made.first().map(|made| settled(&made.values)).unwrap_or_default();
@@ -123,13 +123,9 @@ pub fn called<'p>(
 }
 
 /// The tool in every policy that has to offer it.
-fn named<'p>(
-    policies: &'p [Policy],
-    name: &str,
-    agent: Option<&str>,
-) -> Judged<Vec<(&'p Policy, &'p Tool)>> {
+fn named<'p>(policies: &'p [Policy], name: &str, agent: Option<&str>) -> Judged<Vec<(&'p Policy, &'p Tool)>> {
     let usable = |policy: &'p Policy| {
-        let tool = policy.tools.get(name).filter(|tool| granted(tool.agents.as_deref(), agent))?;
+        let tool = policy.tools.get(name).filter(|tool| asker::granted(tool.agents.as_deref(), agent))?;
         Some((policy, tool))
     };
     let Some(tools) = policies.iter().map(usable).collect::<Option<Vec<_>>>() else {
@@ -151,7 +147,7 @@ fn named<'p>(
 
 /// Opens where the call is done. A request cannot give an action what only a command has, nor a second standard input
 /// to a tool that makes its own.
-fn place(tools: &[(&Policy, &Tool)], request: &Request, facts: &Facts) -> Judged<cwd::Opened> {
+fn open_place(tools: &[(&Policy, &Tool)], request: &Request, facts: &Facts) -> Judged<cwd::Opened> {
     let given = !matches!(request.stdin, Stdin::Null);
     if let Some((_, tool)) = tools.iter().find(|(_, tool)| tool.stdin.is_some() && given) {
         let message = format!("tool {} makes its own standard input", repr(tool.name.as_bytes()));
@@ -289,12 +285,14 @@ fn as_rule(made: &Made<'_>) -> Rule {
 /// The call as it was asked, for a person.
 fn asked(name: &str, given: &Arguments) -> String {
     let texts: Vec<String> = given.texts().into_iter().map(|(key, text)| format!("{key}={text}")).collect();
-    let words: Vec<&[u8]> = std::iter::once(name.as_bytes()).chain(texts.iter().map(|t| t.as_bytes())).collect();
+    let words: Vec<&[u8]> =
+        std::iter::once(name.as_bytes()).chain(texts.iter().map(|t| t.as_bytes())).collect();
     row(&words)
 }
 
 fn settled(values: &Values) -> String {
-    let shown = |(name, value): (&String, &Value)| format!("{name} {}", repr(arguments::text_of(value).as_bytes()));
+    let shown =
+        |(name, value): (&String, &Value)| format!("{name} {}", repr(arguments::text_of(value).as_bytes()));
     let all: Vec<String> = values.iter().map(shown).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }

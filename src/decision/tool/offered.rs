@@ -33,7 +33,8 @@ pub fn offered<'p>(policies: &'p [Policy], agent: Option<&str>) -> Vec<Offered<'
     let Some((first, rest)) = policies.split_first() else { return Vec::new() };
     let everywhere = |tool: &'p Tool| {
         let others = rest.iter().map(|policy| policy.tools.get(&tool.name).filter(usable));
-        let definitions = std::iter::once(Some(tool).filter(usable)).chain(others).collect::<Option<Vec<_>>>()?;
+        let definitions =
+            std::iter::once(Some(tool).filter(usable)).chain(others).collect::<Option<Vec<_>>>()?;
         Some(Offered { definitions })
     };
     first.tools.values().filter_map(everywhere).collect()

@@ -50,7 +50,9 @@ fn the_other_ways_to_ask() {
     assert_eq!(name, "t");
     let shown = Value::Object(arguments).to_string();
     assert_eq!(shown, r#"{"b":1,"a":[1.5,"x",{"y":null}],"big":18446744073709551615}"#);
-    assert!(matches!(good(r#"{"tool": "t"}"#).ask, Ask::Tool { arguments: Arguments::Typed(map), .. } if map.is_empty()));
+    assert!(
+        matches!(good(r#"{"tool": "t"}"#).ask, Ask::Tool { arguments: Arguments::Typed(map), .. } if map.is_empty())
+    );
     let stdin = good(r#"{"argv": ["cat"], "stdin_base64": "AP8="}"#).stdin;
     assert!(matches!(stdin, Stdin::Bytes(bytes) if bytes == [0, 0xff]));
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::request::Arguments;
 
 #[test]
 fn words_as_a_shell_would_take_them() {
