@@ -14,6 +14,7 @@ pub mod place;
 pub mod runners;
 mod schema;
 pub mod stack;
+mod tree;
 pub mod trust;
 pub mod units;
 pub mod value;

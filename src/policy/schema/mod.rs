@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
+use super::tree::Tree;
 use reader::Table;
 pub(super) use tool::placeholders;
 
@@ -198,8 +199,8 @@ const TOP: &[&str] = &[
 
 /// Parses and checks one file.
 pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
-    let tree = toml::de::DeTable::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
-    let top = Table::root(doc, tree.get_ref());
+    let tree = Tree::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
+    let top = Table::root(doc, &tree);
     top.only(TOP)?;
     sections::version(&top)?;
     let rules = rule::all(&top)?;
