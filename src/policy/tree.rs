@@ -91,6 +91,17 @@ struct Node {
     next: Id,
     kind: Kind,
     flags: u8,
+    /// The key's [`tag`].
+    tag: u16,
+}
+
+/// Tells most keys apart without looking at them.
+const fn tag(key: &[u8]) -> u16 {
+    match key {
+        [] => 0,
+        [first, .., last] => u16::from_be_bytes([*first ^ key.len() as u8, *last]),
+        [only] => *only as u16,
+    }
 }
 
 impl Node {
@@ -175,21 +186,37 @@ impl<'t> Tree<'t> {
 
     /// The key as it is meant; empty in a list.
     pub fn key(&self, id: Id) -> &str {
-        std::str::from_utf8(self.key_bytes(id)).unwrap_or_default()
-    }
-
-    fn key_bytes(&self, id: Id) -> &[u8] {
         let node = self.node(id);
         let Range { start, end } = node.key.range();
-        let written = self.text.as_bytes();
-        match node.flags & (Node::QUOTED | Node::DECODED_KEY) {
-            0 => &written[start..end],
-            Node::QUOTED => &written[start + 1..end - 1],
+        let (whole, range) = match node.flags & (Node::QUOTED | Node::DECODED_KEY) {
+            0 => (self.text, start..end),
+            Node::QUOTED => (self.text, start + 1..end - 1),
             _ => match self.decoded_keys.binary_search_by_key(&id, |(node, _)| *node) {
-                Ok(index) => &self.decoded.as_bytes()[self.decoded_keys[index].1.range()],
-                Err(_) => &[],
+                Ok(index) => (&*self.decoded, self.decoded_keys[index].1.range()),
+                Err(_) => ("", 0..0),
             },
-        }
+        };
+        whole.get(range).unwrap_or_default()
+    }
+
+    /// Whether a string was put together from escapes: only such a one can hold a NUL.
+    pub fn is_decoded(&self, id: Id) -> bool {
+        self.node(id).is(Node::DECODED)
+    }
+
+    /// Whether a value is a string.
+    pub fn is_string(&self, id: Id) -> bool {
+        self.node(id).kind == Kind::String
+    }
+
+    /// Whether a value is a list.
+    pub fn is_list(&self, id: Id) -> bool {
+        self.node(id).kind == Kind::Array
+    }
+
+    /// Whether a value is a table.
+    pub fn is_table(&self, id: Id) -> bool {
+        self.node(id).kind == Kind::Table
     }
 
     /// The entries of a table or a list; none for anything else. A table's are in the order in which they were begun.
@@ -199,8 +226,23 @@ impl<'t> Tree<'t> {
 
     /// A table's value of a key.
     pub fn get(&self, table: Id, key: &str) -> Option<Id> {
-        self.children(table).find(|id| self.key_bytes(*id) == key.as_bytes())
+        let tag = tag(key.as_bytes());
+        self.children(table).find(|id| self.node(*id).tag == tag && self.key(*id) == key)
     }
+
+    /// Which keys a table may have, as [`bit`]s: most keys that it does not have are known by it.
+    pub fn present(&self, table: Id) -> u64 {
+        self.children(table).fold(0, |all, id| all | bit_of(self.node(id).tag))
+    }
+}
+
+/// A key's bit in [`Tree::present`].
+pub(super) const fn bit(key: &str) -> u64 {
+    bit_of(tag(key.as_bytes()))
+}
+
+const fn bit_of(tag: u16) -> u64 {
+    1 << (tag.wrapping_mul(0x9e37) >> 10)
 }
 
 /// See [`Tree::children`].
@@ -213,6 +255,7 @@ pub(super) struct Children<'a> {
 impl Iterator for Children<'_> {
     type Item = Id;
 
+    #[inline]
     fn next(&mut self) -> Option<Id> {
         let id = self.next;
         self.next = self.tree.node(id).next;

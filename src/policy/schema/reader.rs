@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
-use crate::policy::tree::{Id, Tree, Value};
+use crate::policy::tree::{Id, Tree, Value, bit};
 use crate::policy::units::{UnitError, parse_duration, parse_size};
 
 /// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
@@ -51,6 +51,8 @@ pub(super) struct Table<'a> {
     pub span: Span,
     tree: &'a Tree<'a>,
     id: Id,
+    /// See [`Tree::present`].
+    present: u64,
 }
 
 /// A value and what messages call it, such as `` `pids` in [limits] ``.
@@ -66,12 +68,24 @@ pub(super) struct Item<'a> {
 impl<'a> Table<'a> {
     /// The file itself.
     pub fn root(doc: &'a Doc, tree: &'a Tree<'a>) -> Table<'a> {
-        Table { doc, name: Name("the policy", "", ""), span: 0..0, tree, id: Tree::ROOT }
+        Table::of(doc, Name("the policy", "", ""), 0..0, tree, Tree::ROOT)
+    }
+
+    fn of(doc: &'a Doc, name: Name<'a>, span: Span, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
+        Table { doc, name, span, tree, id, present: tree.present(id) }
     }
 
     /// Refuses every key that is not in `keys`, naming the nearest.
     pub fn only(&self, keys: &[&str]) -> Result<(), PolicyError> {
-        let unknown = self.tree.children(self.id).filter(|id| !keys.contains(&self.tree.key(*id)));
+        // Most files write the keys in the order in which the manual has them.
+        let mut from = 0;
+        let mut known = |key: &str| {
+            let found = keys[from..].iter().position(|k| *k == key).map(|at| from + at);
+            let found = found.or_else(|| keys[..from].iter().position(|k| *k == key));
+            from = found.map_or(from, |at| at + 1);
+            found.is_some()
+        };
+        let unknown = self.tree.children(self.id).filter(|id| !known(self.tree.key(*id)));
         let Some(first) = unknown.min_by_key(|id| self.tree.key_span(*id).start) else { return Ok(()) };
         let name = self.tree.key(first);
         let message = format!("unknown key `{}` in {}", printable(name), self.name);
@@ -84,7 +98,12 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key, if it was written.
+    #[inline]
     pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
+        if self.present & bit(key) == 0 { None } else { self.find(key) }
+    }
+
+    fn find(&self, key: &'static str) -> Option<Item<'a>> {
         self.tree.get(self.id, key).map(|id| self.item(key, id))
     }
 
@@ -152,7 +171,7 @@ impl<'a> Item<'a> {
 
     fn string_as(&self, wanted: &str) -> Result<&'a str, PolicyError> {
         let Value::String(text) = self.value() else { return Err(self.wrong(wanted)) };
-        if text.contains('\0') {
+        if self.tree.is_decoded(self.id) && text.contains('\0') {
             return Err(self.error(format!("{} holds a NUL character", self.what)));
         }
         Ok(text)
@@ -166,11 +185,11 @@ impl<'a> Item<'a> {
     }
 
     pub fn is_string(&self) -> bool {
-        matches!(self.value(), Value::String(_))
+        self.tree.is_string(self.id)
     }
 
     pub fn is_list(&self) -> bool {
-        matches!(self.value(), Value::Array)
+        self.tree.is_list(self.id)
     }
 
     /// How many entries a list has; 0 for anything else.
@@ -207,7 +226,9 @@ impl<'a> Item<'a> {
         }
         let what = What { depth: self.what.depth + 1, ..self.what };
         let item = |id| Item { doc: self.doc, what, span: self.tree.span(id), tree: self.tree, id };
-        Ok(self.tree.children(self.id).map(item).collect())
+        let mut entries = Vec::with_capacity(self.length());
+        entries.extend(self.tree.children(self.id).map(item));
+        Ok(entries)
     }
 
     pub fn strings(&self) -> Result<Vec<String>, PolicyError> {
@@ -219,8 +240,9 @@ impl<'a> Item<'a> {
         &self,
         check: impl Fn(&Item<'a>, &str) -> Result<(), PolicyError>,
     ) -> Result<Vec<String>, PolicyError> {
-        let mut names: Vec<String> = Vec::new();
-        for entry in self.list("a list of strings")? {
+        let entries = self.list("a list of strings")?;
+        let mut names: Vec<String> = Vec::with_capacity(entries.len());
+        for entry in entries {
             let name = entry.string()?;
             check(&entry, name)?;
             if names.iter().any(|n| n == name) {
@@ -237,12 +259,10 @@ impl<'a> Item<'a> {
     }
 
     pub fn named_table(&self, name: Name<'a>) -> Result<Table<'a>, PolicyError> {
-        match self.value() {
-            Value::Table => {
-                Ok(Table { doc: self.doc, name, span: self.span.clone(), tree: self.tree, id: self.id })
-            }
-            _ => Err(self.wrong("a table")),
+        if !self.tree.is_table(self.id) {
+            return Err(self.wrong("a table"));
         }
+        Ok(Table::of(self.doc, name, self.span.clone(), self.tree, self.id))
     }
 
     /// One of a few words.

@@ -1,6 +1,6 @@
 //! Making the tree's nodes, and TOML's rules of what may be defined where. `None` means: not so, or not certainly so.
 
-use super::{Id, Kind, Node, Stretch, Tree};
+use super::{Id, Kind, Node, Stretch, Tree, tag};
 
 /// So many entries of one table are searched one by one for a key that stands twice. What has more is left to a parser
 /// with maps.
@@ -14,6 +14,7 @@ pub(super) struct Key {
     pub flags: u8,
     /// With [`Node::DECODED_KEY`]: where it lies in `decoded`.
     pub decoded: Stretch,
+    pub tag: u16,
 }
 
 impl<'t> Tree<'t> {
@@ -42,6 +43,7 @@ impl<'t> Tree<'t> {
 
     fn name(&mut self, id: Id, node: &mut Node, key: &Key) {
         node.key = key.span;
+        node.tag = key.tag;
         node.flags = node.flags & !(Node::QUOTED | Node::DECODED_KEY) | key.flags;
         if key.flags & Node::DECODED_KEY != 0 {
             let at = self.decoded_keys.partition_point(|(other, _)| *other < id);
@@ -53,27 +55,37 @@ impl<'t> Tree<'t> {
     }
 
     /// The entry of a key in a table, if there is one.
-    fn find(&self, table: Id, key: &Key) -> Option<Option<Id>> {
-        let range = key.span.range();
-        let wanted = match key.flags {
-            0 => &self.text.as_bytes()[range],
-            Node::QUOTED => &self.text.as_bytes()[range.start + 1..range.end - 1],
-            _ => &self.decoded.as_bytes()[key.decoded.range()],
-        };
+    pub(super) fn find(&self, table: Id, key: &Key) -> Option<Option<Id>> {
         for (count, id) in self.children(table).enumerate() {
             if count == MAX_ENTRIES {
                 return None;
             }
-            if self.key_bytes(id) == wanted {
+            if self.node(id).tag == key.tag && self.key(id).as_bytes() == self.meant(key) {
                 return Some(Some(id));
             }
         }
         Some(None)
     }
 
+    /// A key where it stands. With [`Node::DECODED_KEY`], `decoded` is where its characters are.
+    pub(super) fn key_at(&self, span: Stretch, flags: u8, decoded: Stretch) -> Key {
+        let mut key = Key { span, flags, decoded, tag: 0 };
+        key.tag = tag(self.meant(&key));
+        key
+    }
+
+    /// A key's characters.
+    fn meant(&self, key: &Key) -> &[u8] {
+        let range = key.span.range();
+        match key.flags {
+            0 => &self.text.as_bytes()[range],
+            Node::QUOTED => &self.text.as_bytes()[range.start + 1..range.end - 1],
+            _ => &self.decoded.as_bytes()[key.decoded.range()],
+        }
+    }
+
     /// A table for the keys below `[header]`, or a further one of the list for those below `[[header]]`.
-    pub(super) fn header(&mut self, path: &[Key], list: bool, span: Stretch) -> Option<Id> {
-        let (key, way) = path.split_last()?;
+    pub(super) fn header(&mut self, way: &[Key], key: &Key, list: bool, span: Stretch) -> Option<Id> {
         let mut parent = Self::ROOT;
         for step in way {
             parent = match self.find(parent, step)? {
@@ -132,27 +144,6 @@ impl<'t> Tree<'t> {
         Some(parent)
     }
 
-    /// A value under a new key. What it is is put in with [`Tree::set`].
-    pub(super) fn value_of(&mut self, table: Id, key: &Key) -> Option<Id> {
-        match self.find(table, key)? {
-            None => Some(self.append(table, Some(key), Node::new(Kind::Table, 0, Stretch::default()))),
-            Some(_) => None,
-        }
-    }
-
-    /// A further entry of a list.
-    pub(super) fn entry_of(&mut self, list: Id) -> Id {
-        self.append(list, None, Node::new(Kind::Table, 0, Stretch::default()))
-    }
-
-    pub(super) fn set(&mut self, id: Id, kind: Kind, flags: u8, span: Stretch, inner: Stretch) {
-        let node = &mut self.nodes[id as usize];
-        node.kind = kind;
-        node.flags |= flags;
-        node.span = span;
-        node.inner = inner;
-    }
-
     /// Where a list or a table in braces ends.
     pub(super) fn close(&mut self, id: Id, end: usize) {
         self.nodes[id as usize].span.end = end as u32;
@@ -161,6 +152,6 @@ impl<'t> Tree<'t> {
 
 impl Node {
     pub(super) fn new(kind: Kind, flags: u8, span: Stretch) -> Node {
-        Node { key: Stretch::default(), span, inner: Stretch::default(), next: 0, kind, flags }
+        Node { key: Stretch::default(), span, inner: Stretch::default(), next: 0, kind, flags, tag: 0 }
     }
 }

@@ -18,8 +18,8 @@ fn entries(tree: &mut Tree<'_>, id: Id, table: &DeTable<'_>) {
     let mut sorted: Vec<_> = table.iter().collect();
     sorted.sort_by_key(|(key, _)| key.span().start);
     for (key, entry) in sorted {
-        let span = stretch(key.span());
-        let key = Key { span, flags: Node::DECODED_KEY, decoded: decoded(tree, key.get_ref()) };
+        let decoded = decoded(tree, key.get_ref());
+        let key = tree.key_at(stretch(key.span()), Node::DECODED_KEY, decoded);
         value(tree, id, Some(&key), entry.get_ref(), stretch(entry.span()));
     }
 }

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 32;
 
 /// Reads a whole text.
 pub(super) fn scan(text: &str) -> Option<Tree<'_>> {
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0, tree: Tree::new(text), keys: Vec::new() };
+    let mut scan = Scan { bytes: text.as_bytes(), at: 0, tree: Tree::new(text), way: Vec::new() };
     scan.document()?;
     Some(scan.tree)
 }
@@ -18,8 +18,8 @@ pub(super) struct Scan<'t> {
     pub bytes: &'t [u8],
     pub at: usize,
     pub tree: Tree<'t>,
-    /// The parts of the last key read: one, or several with dots between them.
-    keys: Vec<Key>,
+    /// What stands before the dots of the last key read.
+    way: Vec<Key>,
 }
 
 /// What a byte can be; [`CLASSES`] says which of these it is.
@@ -70,9 +70,6 @@ const fn classes() -> [u8; 256] {
     }
     table
 }
-
-/// What a key without quotes, or a value, is given until more is known.
-const NOWHERE: Stretch = Stretch { start: 0, end: 0 };
 
 impl<'t> Scan<'t> {
     pub(super) fn peek(&self) -> Option<u8> {
@@ -145,38 +142,39 @@ impl<'t> Scan<'t> {
         self.at += 1;
         let list = self.eat(b'[');
         self.run(class::BLANK);
-        self.path()?;
+        let key = self.path()?;
         if !self.eat(b']') || list && !self.eat(b']') {
             return None;
         }
         let span = self.from(start);
-        self.tree.header(&self.keys, list, span)
+        self.tree.header(&self.way, &key, list, span)
     }
 
     /// `a.b = value`. `inline` is said of the tables that the dots make.
     fn pair(&mut self, table: Id, depth: usize, inline: u8) -> Option<()> {
-        self.path()?;
+        let key = self.path()?;
         if !self.eat(b'=') {
             return None;
         }
-        let (key, way) = self.keys.split_last()?;
-        let parent = self.tree.dotted(table, way, inline)?;
-        let id = self.tree.value_of(parent, key)?;
+        let parent = self.tree.dotted(table, &self.way, inline)?;
+        if self.tree.find(parent, &key)?.is_some() {
+            return None;
+        }
         self.run(class::BLANK);
-        self.value(id, depth)
+        self.value(parent, Some(&key), depth)
     }
 
-    /// Keys with dots between them, and the space behind them.
-    fn path(&mut self) -> Option<()> {
-        self.keys.clear();
+    /// A key and the space behind it; what stands before its dots is in `way`.
+    fn path(&mut self) -> Option<Key> {
+        self.way.clear();
         loop {
             let key = self.key()?;
-            self.keys.push(key);
             self.run(class::BLANK);
             if !self.eat(b'.') {
-                return Some(());
+                return Some(key);
             }
-            if self.keys.len() > MAX_DEPTH {
+            self.way.push(key);
+            if self.way.len() > MAX_DEPTH {
                 return None;
             }
             self.run(class::BLANK);
@@ -185,48 +183,52 @@ impl<'t> Scan<'t> {
 
     fn key(&mut self) -> Option<Key> {
         let start = self.at;
-        let mut key = Key { span: NOWHERE, flags: 0, decoded: NOWHERE };
+        let (mut flags, mut inner) = (0, Stretch::default());
         match self.peek()? {
             quote @ (b'"' | b'\'') => {
                 if self.bytes[start..].starts_with(&[quote; 3]) {
                     return None;
                 }
-                let (inner, decoded) = self.string()?;
-                if decoded {
-                    key.decoded = inner;
-                }
-                key.flags = if decoded { Node::DECODED_KEY } else { Node::QUOTED };
+                let decoded;
+                (inner, decoded) = self.string()?;
+                flags = if decoded { Node::DECODED_KEY } else { Node::QUOTED };
             }
-            _ => self.run(class::BARE),
+            _ => {
+                self.run(class::BARE);
+                if self.at == start {
+                    return None;
+                }
+            }
         }
-        key.span = self.from(start);
-        (self.at > start).then_some(key)
+        Some(self.tree.key_at(self.from(start), flags, inner))
     }
 
-    fn value(&mut self, id: Id, depth: usize) -> Option<()> {
+    /// A value and its node.
+    fn value(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
         let start = self.at;
         match self.peek()? {
             b'"' | b'\'' => {
                 let (inner, decoded) = self.string()?;
                 let flags = if decoded { Node::DECODED } else { 0 };
-                self.tree.set(id, Kind::String, flags, self.from(start), inner);
+                let node = Node { inner, ..Node::new(Kind::String, flags, self.from(start)) };
+                self.tree.append(parent, key, node);
                 Some(())
             }
-            b'[' => self.list(id, depth),
-            b'{' => self.braces(id, depth),
-            b't' => self.word(id, b"true", Kind::True),
-            b'f' => self.word(id, b"false", Kind::False),
-            _ => self.number(id),
+            b'[' => self.list(parent, key, depth),
+            b'{' => self.braces(parent, key, depth),
+            b't' => self.word(parent, key, b"true", Kind::True),
+            b'f' => self.word(parent, key, b"false", Kind::False),
+            _ => self.number(parent, key),
         }
     }
 
-    fn word(&mut self, id: Id, word: &[u8], kind: Kind) -> Option<()> {
+    fn word(&mut self, parent: Id, key: Option<&Key>, word: &[u8], kind: Kind) -> Option<()> {
         let start = self.at;
         if !self.bytes[start..].starts_with(word) {
             return None;
         }
         self.at += word.len();
-        self.tree.set(id, kind, 0, self.from(start), NOWHERE);
+        self.tree.append(parent, key, Node::new(kind, 0, self.from(start)));
         self.after_word()
     }
 
@@ -235,7 +237,7 @@ impl<'t> Scan<'t> {
     }
 
     /// `-1` or `0.25`: decimal digits without anything else.
-    fn number(&mut self, id: Id) -> Option<()> {
+    fn number(&mut self, parent: Id, key: Option<&Key>) -> Option<()> {
         let start = self.at;
         self.eat(b'-');
         let zero = self.peek() == Some(b'0');
@@ -253,7 +255,7 @@ impl<'t> Scan<'t> {
             }
         }
         let span = self.from(start);
-        self.tree.set(id, kind, 0, span, span);
+        self.tree.append(parent, key, Node { inner: span, ..Node::new(kind, 0, span) });
         self.after_word()
     }
 
@@ -265,16 +267,10 @@ impl<'t> Scan<'t> {
     }
 
     /// `[...]`, over any number of lines.
-    fn list(&mut self, id: Id, depth: usize) -> Option<()> {
-        if depth == MAX_DEPTH {
-            return None;
-        }
-        let start = self.at;
-        self.at += 1;
-        self.tree.set(id, Kind::Array, 0, self.from(start), NOWHERE);
+    fn list(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
+        let id = self.open(parent, key, Kind::Array, 0, depth)?;
         while self.gap()? != b']' {
-            let entry = self.tree.entry_of(id);
-            self.value(entry, depth + 1)?;
+            self.value(id, None, depth + 1)?;
             self.next_or(b']')?;
         }
         self.at += 1;
@@ -283,13 +279,8 @@ impl<'t> Scan<'t> {
     }
 
     /// `{...}`, over any number of lines.
-    fn braces(&mut self, id: Id, depth: usize) -> Option<()> {
-        if depth == MAX_DEPTH {
-            return None;
-        }
-        let start = self.at;
-        self.at += 1;
-        self.tree.set(id, Kind::Table, Node::INLINE, self.from(start), NOWHERE);
+    fn braces(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
+        let id = self.open(parent, key, Kind::Table, Node::INLINE, depth)?;
         while self.gap()? != b'}' {
             self.pair(id, depth + 1, Node::INLINE)?;
             self.next_or(b'}')?;
@@ -297,6 +288,14 @@ impl<'t> Scan<'t> {
         self.at += 1;
         self.tree.close(id, self.at);
         Some(())
+    }
+
+    /// The bracket or brace, and the node that it opens.
+    fn open(&mut self, parent: Id, key: Option<&Key>, kind: Kind, flags: u8, depth: usize) -> Option<Id> {
+        let start = self.at;
+        self.at += 1;
+        let node = Node::new(kind, flags, self.from(start));
+        (depth < MAX_DEPTH).then(|| self.tree.append(parent, key, node))
     }
 
     /// Between two entries: a comma, or else the end, which stays for the caller.
