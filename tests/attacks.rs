@@ -6,6 +6,8 @@ use std::process::Command;
 
 use crate::harness::{As, Bench, NOBODY};
 
+mod streams;
+
 const WORKSPACE: &str =
     "allow = [\"bash\"]\n[sandbox]\nprofile = \"workspace\"\n[env]\nset = { PATH = \"/usr/bin:/bin\" }\n";
 

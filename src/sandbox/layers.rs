@@ -126,6 +126,7 @@ pub fn prepare(job: &Job, ground: Ground) -> Result<Layers, PrepareError> {
         builder.files()?;
         builder.filter()?;
     }
+    builder.input()?;
     builder.finish()
 }
 
@@ -227,7 +228,6 @@ impl<'a> Builder<'a> {
         self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
-        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
