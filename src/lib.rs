@@ -42,5 +42,5 @@ pub mod state;
 pub mod sys;
 
 pub use spine::{
-    Answer, Call, Explained, Output, RESULT_TARGET, Surroundings, explain, perform, perform_into,
+    Answer, Call, Explained, Output, Place, RESULT_TARGET, Surroundings, explain, perform, perform_into,
 };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 pub use explain::{Explained, explain};
-pub use outputs::{Output, RESULT_TARGET};
+pub use outputs::{Output, Place, RESULT_TARGET};
 
 use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};

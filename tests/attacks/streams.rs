@@ -40,3 +40,27 @@ fn standard_input_is_no_way_into_another_process_or_past_the_runs_user() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("chmod");
     bench.policy(policy).opt(["--stdin", "root-only"]).run(["cat"]).ok("secret\n");
 }
+
+as_both! {
+    fn a_result_stands_where_it_was_asked_for_whatever_the_run_puts_there(bench) {
+        let policy = "allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\n";
+        let elsewhere = bench.file("elsewhere", "untouched");
+        for script in ["true", "echo forged > out.json", "mv out.json x; echo forged > out.json", "rm out.json", "rm out.json; ln -s ../elsewhere out.json", "mv out.json x; ln x out.json; rm x"] {
+            let answer = bench.policy(policy).opt(["--result-file", "out.json"]).run(["sh", "-c", script]);
+            assert_eq!((answer.exit, answer.stderr.as_str()), (0, ""), "{script}: {}", answer.show());
+            let path = bench.work().join("out.json");
+            let result: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("a result")).expect("JSON");
+            assert_eq!(result, answer.json, "{script}");
+            assert!(path.symlink_metadata().expect("a file").is_file(), "{script}");
+            assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600, "{script}");
+            assert_eq!(fs::read_to_string(&elsewhere).expect("still there"), "untouched", "{script}");
+            let left: Vec<_> = fs::read_dir(bench.work()).expect("work").flatten().map(|e| e.file_name()).filter(|n| n.as_encoded_bytes().starts_with(b".")).collect();
+            assert!(left.is_empty(), "{script}: {left:?}");
+        }
+        // What cannot be replaced is at least said.
+        let script = "rm out.json; mkdir out.json; touch out.json/x";
+        let call = bench.policy(policy).opt(["--result-file", "out.json"]);
+        let answer = outside::ready(call, ["sh", "-c", script]).raw();
+        assert!(answer.stderr.contains("cannot write the result"), "{}", answer.show());
+    }
+}
