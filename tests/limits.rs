@@ -66,6 +66,48 @@ as_both! {
     }
 }
 
+/// Keeps files in memory of 10 MiB each, so that no one look at what is open or mapped meets much of them.
+const HIDDEN: &str = r#"
+import array, ctypes, os, socket, sys, threading, time
+libc, how, size, kept = ctypes.CDLL(None), sys.argv[1], 10 << 20, []
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+def one():
+    if how == "unmapped":
+        at = libc.mmap(None, size, 3, 0x21, -1, 0)
+        libc.memset(at, 1, size), libc.madvise(at, size, 4), libc.munmap(at + 4096, size - 4096)
+        return
+    file = os.memfd_create("x", 8 if how == "sent" else 1)
+    for _ in range(size >> 20): os.write(file, b"x" * (1 << 20))
+    if how == "sent":
+        pair = socket.socketpair()
+        kept.append(pair)
+        pair[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+    elif how == "closed": libc.mmap(None, 4096, 1, 1, file, 0)
+    if how in ("sent", "closed"): os.close(file)
+def all():
+    if how == "thread": assert libc.unshare(0x400) == 0
+    if how == "private": assert libc.prctl(4, 0, 0, 0, 0) == 0
+    for _ in range(30): one()
+thread = threading.Thread(target=all)
+thread.start(); thread.join() if how != "thread" else time.sleep(3)
+time.sleep(3); print("survived")
+"#;
+
+as_both! {
+    fn memory_that_a_process_keeps_out_of_sight_counts(bench) {
+        bench.file("work/hidden.py", HIDDEN);
+        for how in ["unmapped", "closed", "sent", "private", "thread"] {
+            kinds(bench, "allow = [\"python3\"]\n[limits]\nmemory = \"64M\"\nwall_time = \"20s\"\n", |call| {
+                exceeded(&call.run(["python3", "hidden.py", how]), "memory", 137);
+            });
+        }
+    }
+}
+
 as_both! {
     fn t2_69_forks_do_not_multiply_processor_time(bench) {
         let burn = "perl -e '1 while (times)[0] < 0.8'";
