@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::harness::{As, Bench, NOBODY};
 
+mod planted;
 mod streams;
 
 const WORKSPACE: &str =

@@ -44,6 +44,7 @@ pub mod planted;
 pub mod probe;
 pub mod raw;
 mod readback;
+pub mod repositories;
 pub mod rlimit;
 pub mod seccomp;
 mod tmp;
