@@ -67,10 +67,11 @@ pub struct Options {
     /// Changing modes, owners, times and attributes is left to the mounts; else it is refused everywhere, which some
     /// programs (cp -p, tar, git init) report as an error.
     pub attributes: bool,
-    /// Landlock mediates truncation (ABI 3); else truncate(2), `O_RDONLY | O_TRUNC` and openat2 are refused.
+    /// Landlock mediates truncation (ABI 3); else truncate(2) and `O_RDONLY | O_TRUNC` are refused.
     pub truncate_by_path: bool,
-    /// Landlock mediates ioctl on devices (ABI 5); else openat2 is refused, which could open them for nothing else.
-    pub ioctl_by_path: bool,
+    /// openat2 is left: its flags are in memory, where the filter does not see that a file is opened for neither reading
+    /// nor writing. Else it does not exist (`ENOSYS`), as before Linux 5.6.
+    pub openat2: bool,
     /// setsid and setpgid are answered by the guard (`SECCOMP_RET_USER_NOTIF`), which the filter's listener reads.
     pub notify_groups: bool,
 }
@@ -279,7 +280,7 @@ fn files(options: &Options, v: &mut Verdicts) {
         let bad = [libc::O_RDONLY as u32 | truncate, neither, neither | truncate];
         opens(&|flags| Checks::new().none_of(flags, mask, &bad, refused), v);
     }
-    if !options.truncate_by_path || !options.ioctl_by_path {
+    if !options.openat2 {
         always(v, &[table::OPENAT2], fail(ENOSYS));
     }
 }

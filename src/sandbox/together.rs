@@ -87,7 +87,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
-        ioctl_by_path: true,
+        openat2: false,
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
@@ -221,7 +221,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
-                    ioctl_by_path: true,
+                    openat2: false,
                     notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();

@@ -19,7 +19,7 @@ pub(super) fn strict() -> Options {
         ipc_namespace: false,
         attributes: false,
         truncate_by_path: false,
-        ioctl_by_path: false,
+        openat2: false,
         notify_groups: false,
     }
 }
@@ -99,7 +99,7 @@ fn all_options() -> Vec<Options> {
                     ipc_namespace: bit(1),
                     attributes: bit(2),
                     truncate_by_path: bit(3),
-                    ioctl_by_path: bit(5),
+                    openat2: bit(5),
                     notify_groups: bit(4),
                 });
             }
@@ -249,14 +249,14 @@ fn attributes_queues_and_truncation_are_refused_where_nothing_else_refuses_them(
     refused(&strict(), libc::SYS_openat, [at, path, for_ioctl as u64, 0, 0, 0], EACCES);
     works(&strict(), libc::SYS_openat, [at, path, libc::O_RDONLY as u64, 0, 0, 0]);
     // For neither reading nor writing, whatever Landlock mediates.
-    let mediated = Options { truncate_by_path: true, ioctl_by_path: true, ..strict() };
+    let mediated = Options { truncate_by_path: true, ..strict() };
     for options in [strict(), mediated] {
         refused(&options, libc::SYS_openat, [at, path, libc::O_ACCMODE as u64, 0, 0, 0], EACCES);
         #[cfg(target_arch = "x86_64")]
         refused(&options, libc::SYS_open, [path, libc::O_ACCMODE as u64, 0, 0, 0, 0], EACCES);
     }
     let openat2 = [MAX, MAX, MAX, MAX, MAX, MAX];
-    refused(&Options { ioctl_by_path: false, ..mediated }, table::OPENAT2, openat2, ENOSYS);
+    refused(&mediated, table::OPENAT2, openat2, ENOSYS);
     refused(&strict(), libc::SYS_shmget, [0x7070, 0, 0, 0, 0, 0], EACCES);
 }
 
