@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::harness::{As, Bench, NOBODY};
 
 mod planted;
+mod record;
 mod streams;
 
 const WORKSPACE: &str =

@@ -231,9 +231,10 @@ mod tests {
         std::fs::create_dir_all(at("a/b")).unwrap();
         std::fs::write(at("a/b/f"), "").unwrap();
         std::os::unix::fs::symlink("a", at("l")).unwrap();
-        let ways: [fn(&CStr) -> Result<OwnedFd, Errno>; 2] =
-            [open_canonical, |path| open_step_by_step(path.to_bytes())];
-        for open in ways {
+        for by_steps in [false, true] {
+            let open = |path: &CStr| {
+                if by_steps { open_step_by_step(path.to_bytes()) } else { open_canonical(path) }
+            };
             for name in ["a/b/f", "a/b", "a/b/"] {
                 let opened = std::fs::File::from(open(&c_path(&at(name))).unwrap());
                 assert_eq!(opened.metadata().unwrap().ino(), at(name).metadata().unwrap().ino(), "{name}");
