@@ -23,3 +23,19 @@ as_both! {
         assert!(record.matches("[masked]").count() >= 8, "{record}");
     }
 }
+
+as_both! {
+    fn a_run_beside_its_record_cannot_end_the_recording(bench) {
+        let audit = bench.work().join("a.jsonl");
+        let policy = format!("allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\n[audit]\nfile = {audit:?}\nrotate = \"2K\"\n");
+        for round in 0..4 {
+            let answer = bench.policy(&policy).run(["sh", "-c", "mkdir -p a.jsonl.next && touch a.jsonl.next/x"]);
+            if answer.status() == "error" && round == 0 {
+                return crate::harness::skip("needs a mount namespace");
+            }
+            assert_eq!((answer.exit, answer.status()), (0, "ok"), "{round}: {}", answer.show());
+        }
+        let old = fs::read_dir(bench.work()).expect("work").flatten().filter(|e| e.file_name().as_encoded_bytes().starts_with(b"a.jsonl.2"));
+        assert_ne!(old.count(), 0, "it was rotated meanwhile");
+    }
+}
