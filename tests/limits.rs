@@ -173,6 +173,21 @@ as_both! {
 }
 
 as_both! {
+    fn a_run_keeps_its_core_limit_whatever_it_sets(bench) {
+        // 1 keeps a handler of the host away; 0, which every user may set, would not.
+        let script = "ulimit -Sc 0; ulimit -c 0; exec grep 'core file' /proc/self/limits";
+        for profile in ["strict", "workspace"] {
+            for held in ["auto", "groups"] {
+                let policy = format!("[[rule]]\nid = \"sh\"\nprogram = \"sh\"\ndecision = \"allow\"\nexec = [\"grep\"]\n[sandbox]\nprofile = {profile:?}\nprocesses = {held:?}\n");
+                let a = bench.policy(&policy).run(["sh", "-c", script]);
+                let words: Vec<&str> = a.str("stdout").split_whitespace().collect();
+                assert_eq!(words, ["Max", "core", "file", "size", "1", "1", "bytes"], "{}", a.show());
+            }
+        }
+    }
+}
+
+as_both! {
     fn a_crash_leaves_no_core(bench) {
         let call = crate::harness::outside::ready(bench.host("allow = [\"sh\"]\n"), ["sh", "-c", "kill -ABRT $$"]);
         let a = crate::harness::outside::checked(&call, "umask 077; ulimit -c unlimited 2>/dev/null; exec \"$@\"");

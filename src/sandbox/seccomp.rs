@@ -164,8 +164,13 @@ fn kernel_state(v: &mut Verdicts) {
 /// `RLIMIT_CPU` kills.
 fn other_tasks(pid_namespace: bool, v: &mut Verdicts) {
     let refused = fail(EPERM);
-    let own_limit_or_query = Checks::new().allow_if(0, &[0]).exactly(2, 0, refused);
-    when(v, libc::SYS_prlimit64, own_limit_or_query);
+    // The limit of 1 on core files keeps a `core_pattern` handler of the host from being started, which 0 would not
+    // (core(5)). A program that sets it means to leave no core: it is told that this is done, and it is.
+    let done = fail(0);
+    let core = [libc::RLIMIT_CORE as u32];
+    let own = Checks::new().allow_if_null(2).none_of(1, ALL, &core, done).one_of(0, ALL, &[0], refused);
+    when(v, libc::SYS_prlimit64, own);
+    when(v, libc::SYS_setrlimit, Checks::new().none_of(0, ALL, &core, done));
     // PRIO_PROCESS is 0, IOPRIO_WHO_PROCESS is 1.
     when(v, libc::SYS_setpriority, Checks::new().one_of(0, ALL, &[0], refused).one_of(1, ALL, &[0], refused));
     when(v, libc::SYS_ioprio_set, Checks::new().one_of(0, ALL, &[1], refused).one_of(1, ALL, &[0], refused));

@@ -188,6 +188,13 @@ fn other_tasks_limits_and_priorities_are_out_of_reach() {
     let mut old = [0_u64; 2];
     works(&strict(), libc::SYS_prlimit64, [0, core, 0, old.as_mut_ptr() as u64, 0, 0]);
     works(&strict(), libc::SYS_prlimit64, [parent, core, 0, old.as_mut_ptr() as u64, 0, 0]);
+    // The limit on core files stays, wherever the new one is said to be: the kernel would find nothing there.
+    let files = u64::from(libc::RLIMIT_CORE);
+    for nowhere in [1, 1 << 32] {
+        works(&strict(), libc::SYS_prlimit64, [0, files, nowhere, 0, 0, 0]);
+        works(&strict(), libc::SYS_setrlimit, [files, nowhere, 0, 0, 0, 0]);
+        refused(&strict(), libc::SYS_prlimit64, [MAX >> 33, core, nowhere, 0, 0, 0], EPERM);
+    }
     // To raise nice is everybody's right: this would work on the guard. Here a process that does not exist.
     let nobody = MAX >> 33;
     refused(&strict(), libc::SYS_setpriority, [0, nobody, 19, 0, 0, 0], EPERM);
