@@ -26,6 +26,7 @@
 //!
 //! The way through the house is [`perform`].
 
+pub mod action;
 pub mod approval;
 pub mod cli;
 pub mod decision;
@@ -39,6 +40,7 @@ pub mod run;
 pub mod sandbox;
 mod spine;
 pub mod state;
+pub mod switch;
 pub mod sys;
 
 pub use spine::{

@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use crate::policy::model::Policy;
 use crate::policy::trust;
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
+use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
 use super::mask::{mask_command, mask_text, mask_value};
 use super::result::{AuditDoc, ErrorDoc, ResultDoc};
 use super::status::Status;
+use super::tool::ToolDoc;
 
 /// What was asked, as far as the result does not say it.
 #[derive(Debug, Default)]
@@ -75,7 +76,10 @@ impl Trail {
         if self.files.is_empty() {
             return Ok(());
         }
-        let mask = |text: &str| mask_text(text, &asked.words);
+        let called = doc.tool.as_ref().map(ToolDoc::words).unwrap_or_default();
+        let words: Vec<&[u8]> =
+            asked.words.iter().copied().chain(called.iter().map(|w| w.as_bytes())).collect();
+        let mask = |text: &str| mask_text(text, &words);
         let named =
             |name: &str, value: &Option<String>| value.as_deref().map(|value| mask_value(name, value));
         let labels = doc.labels.iter().map(|(name, value)| (mask(name), mask_value(name, value)));
@@ -87,6 +91,7 @@ impl Trail {
             reason: doc.reason.as_deref().map(mask),
             words: Words::new(&asked.words),
             command: asked.command.map(mask_command),
+            tool: doc.tool.as_ref().map(ToolDoc::masked),
             program: doc.program.clone(),
             cwd: named("cwd", &doc.cwd),
             agent: named("agent", &doc.agent),
@@ -108,6 +113,17 @@ impl Trail {
         }
         let (kind, message) = (kind.to_owned(), mask_text::<&[u8]>(message, &[]));
         self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
+    }
+
+    /// Records that the kill switch ended the run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn switched(&mut self, doc: &mut ResultDoc, reason: Option<String>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
     /// Records how the run ended.

@@ -40,7 +40,7 @@ pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
 
 /// A decimal number exactly as it stands in the file. TOML's other spellings are refused: the same text is
 /// what a value is judged and messages are made with.
-fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
+pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
     if !item.is_number() {
         return Err(item.wrong("a number"));
     }
@@ -60,7 +60,7 @@ fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// Compares two plain decimals of any size.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Decimal::of(a), Decimal::of(b));
     match (a.negative, b.negative) {
         (false, false) => a.magnitude(&b),

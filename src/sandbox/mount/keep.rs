@@ -18,7 +18,7 @@ use crate::sys::account::account;
 pub(in crate::sandbox) mod gitconfig;
 
 /// Start-up files and directories of shells, editors and agents, looked up in the working directory.
-const STARTUP: &[&str] = &[
+pub(crate) const STARTUP: &[&str] = &[
     ".envrc",
     ".vscode",
     ".idea",
@@ -109,6 +109,24 @@ pub fn find(roots: &[PathBuf], found: &Repositories) -> Kept {
     kept
 }
 
+/// What the settings of the repository whose work tree `top` is name besides themselves, as git would find it.
+pub(crate) fn named_by_git(top: &Path) -> Vec<PathBuf> {
+    named_by(&top.join(".git"), top)
+}
+
+/// The same for a git directory; nothing where there is none.
+fn named_by(git: &Path, top: &Path) -> Vec<PathBuf> {
+    if git.symlink_metadata().is_err() {
+        return Vec::new();
+    }
+    let home = home_of_owner(git);
+    let home = home.as_deref();
+    // What every repository of its owner follows: hooks there may lie in the work tree too.
+    let own = home.into_iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
+    let all = own.chain([PathBuf::from("/etc/gitconfig"), git.join("config")]);
+    all.flat_map(|config| gitconfig::named(&config, top, home)).collect()
+}
+
 impl Kept {
     /// Keeps files of the guard's own that lie in writable trees: each stays as it is, and no directory above it can
     /// be renamed away and planted again.
@@ -169,16 +187,7 @@ impl Kept {
             }
         }
         let top = if git.ends_with(".git") { git.parent().unwrap_or(git) } else { git };
-        let home = home_of_owner(git);
-        let home = home.as_deref();
-        let mut named = gitconfig::named(&git.join("config"), top, home);
-        // What every repository of its owner follows: hooks there may lie in the work tree too.
-        let own =
-            home.into_iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
-        for config in own.chain([PathBuf::from("/etc/gitconfig")]) {
-            named.extend(gitconfig::named(&config, top, home));
-        }
-        for path in named.iter().filter(|path| path.starts_with(root)) {
+        for path in named_by(git, top).iter().filter(|path| path.starts_with(root)) {
             self.hold(path, root);
         }
     }
