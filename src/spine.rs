@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use authorize::{Authority, Authorized, Came};
 pub use explain::{Explained, explain};
 use outgoing::Origin;
-pub use outputs::{Output, RESULT_TARGET};
+pub use outputs::{Output, Place, RESULT_TARGET};
 
 use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
@@ -197,7 +197,7 @@ fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant
         doc.of_words(argv);
     }
     match came {
-        Came::To(decision) => settle(decision, doc),
+        Came::To(decision) => settle(*decision, doc),
         Came::Cancelled(signal) => {
             doc.cancelled(signal);
             None

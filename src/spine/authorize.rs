@@ -45,7 +45,7 @@ pub(super) struct Authorized {
 /// How an authorization ends.
 pub(super) enum Came {
     /// To a decision.
-    To(Decision),
+    To(Box<Decision>),
     /// guardexec got this signal meanwhile.
     Cancelled(i32),
 }
@@ -55,13 +55,13 @@ type Passed<T> = Result<T, Came>;
 
 impl From<Box<Decision>> for Came {
     fn from(decision: Box<Decision>) -> Came {
-        Came::To(*decision)
+        Came::To(decision)
     }
 }
 
 impl From<Denial> for Came {
     fn from(denial: Denial) -> Came {
-        Came::To(Decision::Deny(denial))
+        Came::To(Box::new(Decision::Deny(denial)))
     }
 }
 
@@ -82,7 +82,7 @@ impl Authority<'_> {
             Err(ended) => Err(ended),
         };
         Ok(match passed {
-            Ok(decision) => Came::To(decision),
+            Ok(decision) => Came::To(Box::new(decision)),
             Err(ended) => ended,
         })
     }
@@ -112,7 +112,7 @@ impl Authority<'_> {
             by.argv = argv;
             let grant = match self.may_go_on(decision) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
-                refused => return Ok(Err(Came::To(refused))),
+                refused => return Ok(Err(Came::To(Box::new(refused)))),
             };
             let next = self.check(&grant, &mut rounds, by, trace);
             match (next, kept) {
