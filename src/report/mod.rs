@@ -6,7 +6,6 @@
 pub mod audit;
 pub mod compose;
 pub mod json;
-pub mod mask;
 pub mod result;
 pub mod run_id;
 pub mod schema;

@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use crate::policy::model::Policy;
 use crate::policy::trust;
+use crate::request::mask::{mask_command, mask_text};
 
 use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
-use super::mask::{mask_command, mask_text};
 use super::result::{AuditDoc, ResultDoc};
 use super::status::Status;
 

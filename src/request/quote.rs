@@ -165,6 +165,23 @@ const IGNORABLE: &[(char, char)] = &[
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
+/// Bytes as text without loss: UTF-8 as it is; in anything else each byte that does not belong to a valid
+/// character becomes `\xHH` and each backslash is doubled. Which of the two a text is has to be told apart by
+/// other means (records list the words that were escaped).
+pub fn lossless(bytes: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
 impl fmt::Display for Request {
     /// What is asked, as the command line would say it, on one line; environment, stdin and asker are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

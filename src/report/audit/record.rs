@@ -8,9 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::report::json;
-use crate::report::mask::mask_argv;
 use crate::report::result::{ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, SandboxDoc};
 use crate::report::status::Status;
+use crate::request::mask::mask_argv;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;

@@ -134,3 +134,9 @@ fn a_long_run_takes_no_longer_than_any_other_text() {
     assert_eq!(display(word.as_bytes()), word);
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "took {:?}", began.elapsed());
 }
+
+#[test]
+fn bytes_outside_utf8_are_spelled_out() {
+    assert_eq!(lossless(b"plain \\xff"), "plain \\xff");
+    assert_eq!(lossless(b"\xff\\a\xc3"), "\\xff\\\\a\\xc3");
+}
