@@ -39,6 +39,7 @@ pub mod run;
 pub mod sandbox;
 mod spine;
 pub mod state;
+pub mod switch;
 pub mod sys;
 
 pub use spine::{

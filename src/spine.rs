@@ -1,17 +1,18 @@
 //! The way through the house: one request to one result, step by step.
 
+mod authorize;
 mod explain;
 mod outputs;
 
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use authorize::{Authority, Authorized};
 pub use explain::{Explained, explain};
 pub use outputs::{Output, RESULT_TARGET};
 
-use crate::decision::{self, Decision, Denial, Facts, Grant, Stage};
+use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
@@ -20,10 +21,11 @@ use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
 use crate::report::trail::{self, Asked, Trail};
-use crate::request::words::{self, WordsError};
+use crate::request::words;
 use crate::request::{Ask, Request, Stdin};
 use crate::run::{self, How, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
+use crate::switch::Switch;
 use crate::sys;
 
 /// One call: a request and the policies that the caller names.
@@ -114,8 +116,10 @@ fn through(
         _ => None,
     };
     let why = call.request.asker.why.clone();
-    let (argv, decision) = match judge(call.request, &policies, &around.facts) {
-        Ok(judged) => judged,
+    let switches = Switch::all(&policies);
+    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
+    let Authorized { argv, decision } = match authority.authorize(call.request, &mut Vec::new()) {
+        Ok(authorized) => authorized,
         Err(error) => {
             let Err(unwritten) = trail.failed(doc, "policy", &error.one_line()) else { return Err(error) };
             trail::unrecorded(doc, &unwritten);
@@ -136,35 +140,9 @@ fn through(
         return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, &policies, &around.facts, call.pass_through, doc);
+    carry_out(grant, &authority, call.pass_through, doc);
     if let Err(error) = trail.ended(doc) {
         trail::unrecorded(doc, &error);
-    }
-    Ok(())
-}
-
-/// Splits the words, where there are any to be had, and judges them.
-fn judge(
-    request: Request,
-    policies: &[Policy],
-    facts: &Facts,
-) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
-    let argv = match argv_of(&request, policies) {
-        Ok(argv) => argv,
-        Err(decision) => return Ok((None, *decision)),
-    };
-    ready(policies, &argv)?;
-    let decision = decision::decide(policies, argv.clone(), request, facts);
-    Ok((Some(argv), decision))
-}
-
-/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
-fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
-    let Some(first) = argv.first() else { return Ok(()) };
-    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-    for policy in policies {
-        policy.compile_patterns_for(base)?;
-        hold_examples(policy, Some(base))?;
     }
     Ok(())
 }
@@ -193,45 +171,6 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
     }
 }
 
-/// The words of a request; a command string is split by the strictest syntax of all policies.
-fn argv_of(request: &Request, policies: &[Policy]) -> Result<Vec<OsString>, Box<Decision>> {
-    match &request.ask {
-        Ask::Argv(argv) => Ok(argv.clone()),
-        Ask::Command(text) => {
-            let refuse = policies.iter().any(|p| p.syntax == Syntax::Refuse);
-            let syntax = if refuse { Syntax::Refuse } else { Syntax::Literal };
-            words::split(text, syntax).map_err(|error| Box::new(unsplit(error)))
-        }
-        Ask::Stored => Err(Box::new(Decision::Invalid(Denial {
-            code: "approval_unknown",
-            stage: Stage::Approval,
-            message: "nothing is stored under this approval".into(),
-            hint: Some("give the command as well, after `--`".into()),
-            rule: None,
-        }))),
-        Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
-            code: "tools_unsupported",
-            stage: Stage::Command,
-            message: format!(
-                "tool {} cannot be called: this version runs no tools yet",
-                crate::request::quote::repr(name.as_bytes())
-            ),
-            hint: Some("send the command itself, after `--`".into()),
-            rule: None,
-        }))),
-    }
-}
-
-fn unsplit(error: WordsError) -> Decision {
-    let denial = |code, message, hint| Denial { code, stage: Stage::Command, message, hint, rule: None };
-    match error {
-        WordsError::Unparsable { .. } => Decision::Invalid(denial("parse_error", error.to_string(), None)),
-        WordsError::Syntax { message, hint, .. } => {
-            Decision::Deny(denial("shell_syntax", message, Some(hint)))
-        }
-    }
-}
-
 /// Writes the decision into the result; gives the grant where the request may run.
 fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
     match decision {
@@ -249,21 +188,29 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, policies: &[Policy], facts: &Facts, pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
+    let Authority { policies, switches, facts } = authority;
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
         Stdin::File(path) => Some(path.clone()),
         _ => None,
     };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
+    let ids = [grant.rule.id.clone()];
+    let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
+    let look: &dyn Fn() -> bool = &|| stopped().is_some();
+    let stop = (!switches.is_empty()).then_some(look);
     let ended = match (confine(grant, policies, facts), sinks) {
-        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, None),
+        (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, stop),
         (Err(error), _) => Err(error.into()),
         (_, Err(error)) => Err(error.into()),
     };
     match ended {
         Ok(ended) => {
             doc.ran(&ended, &limits);
+            if ended.how == How::Stopped {
+                doc.stopped(stopped().as_ref());
+            }
             if let (How::NotStarted { step: Step::Input, errno }, Some(path)) = (ended.how, input) {
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may import itself and every room before it.
 const ROOMS: &[&str] = &[
-    "sys", "request", "program", "policy", "decision", "state", "sandbox", "run", "hook", "approval",
-    "guard", "report", "cli",
+    "sys", "request", "program", "policy", "switch", "decision", "state", "sandbox", "run", "hook",
+    "approval", "guard", "report", "cli",
 ];
 
 /// Files that may hold `unsafe`; everything else is held to `unsafe_code = "deny"` without exceptions.

@@ -124,27 +124,45 @@ pub struct RuleRef {
 /// Which stage of judging decided, as results name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// The kill switch.
+    KillSwitch,
+    /// The session.
+    Session,
     /// The policy itself (unusable, none found).
     Policy,
     /// Which program.
     Command,
     /// Which arguments, environment, working directory.
     Arguments,
+    /// Checks of the policy's own, on the request.
+    Input,
+    /// Counters.
+    Rate,
     /// Asking a person.
     Approval,
     /// Confinement.
     Sandbox,
+    /// Checks of the policy's own, on the output.
+    Output,
+    /// What the workspace protects.
+    Workspace,
 }
 
 impl Stage {
     /// The word used in results.
     pub fn as_str(self) -> &'static str {
         match self {
+            Stage::KillSwitch => "kill_switch",
+            Stage::Session => "session",
             Stage::Policy => "policy",
             Stage::Command => "command",
             Stage::Arguments => "arguments",
+            Stage::Input => "input",
+            Stage::Rate => "rate",
             Stage::Approval => "approval",
             Stage::Sandbox => "sandbox",
+            Stage::Output => "output",
+            Stage::Workspace => "workspace",
         }
     }
 }

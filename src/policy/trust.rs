@@ -178,7 +178,7 @@ fn owner(path: &Path, meta: &fs::Metadata, trusted: [u32; 3]) -> Result<(), Trus
 }
 
 /// What a file is when it is not a regular one, for messages.
-pub(super) fn file_kind(meta: &fs::Metadata) -> &'static str {
+pub(crate) fn file_kind(meta: &fs::Metadata) -> &'static str {
     let kind = meta.file_type();
     if kind.is_dir() {
         "a directory"

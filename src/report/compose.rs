@@ -5,13 +5,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::decision::{Denial, Grant, RuleRef};
+use crate::decision::{Denial, Grant, RuleRef, Stage};
 use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
 use crate::run::{Captured, Ended, How, LimitKind};
 use crate::sandbox::{Enforced, Step};
+use crate::switch::Stopped;
 
 use super::json;
 use super::result::{
@@ -146,6 +147,21 @@ impl ResultDoc {
             }
             _ => self.ran_text(ended, limits),
         }
+    }
+
+    /// The kill switch ended the run. `by`: what it says now; nothing where it is off again already.
+    pub fn stopped(&mut self, by: Option<&Stopped>) {
+        let sentence = by.map_or_else(|| "the kill switch was on".to_owned(), Stopped::sentence);
+        self.stage = Some(Stage::KillSwitch.as_str());
+        self.text =
+            text::failed(&format!("{sentence}; the run was killed"), by.map(Stopped::hint).as_deref());
+        let kept: Vec<&str> =
+            [&self.stdout, &self.stderr].into_iter().flatten().map(String::as_str).collect();
+        for kept in kept.into_iter().filter(|kept| !kept.is_empty()) {
+            self.text.push('\n');
+            self.text.push_str(kept);
+        }
+        self.reason = Some(sentence);
     }
 
     /// The program never ran: which step failed, and what that means for the caller.

@@ -4,8 +4,9 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::{Call, Surroundings, argv_of, confine, ready, settle, unconfined};
-use crate::decision::{self, Stage, Step};
+use super::authorize::{Authority, Authorized};
+use super::{Call, Surroundings, confine, settle, unconfined};
+use crate::decision::{Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
 use crate::report::compose::rule_doc;
@@ -13,6 +14,7 @@ use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
 use crate::request::quote::escape_text;
+use crate::switch::Switch;
 
 /// What `explain` found.
 #[derive(Debug)]
@@ -57,16 +59,12 @@ fn stages(
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
-    let argv = match argv_of(&call.request, &policies) {
-        Ok(argv) => argv,
-        Err(decision) => {
-            settle(*decision, doc);
-            return Ok(false);
-        }
-    };
-    ready(&policies, &argv)?;
-    doc.of_words(&argv);
-    let decision = decision::decide_with(&policies, argv, call.request, &around.facts, steps);
+    let switches = Switch::all(&policies);
+    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
+    let Authorized { argv, decision } = authority.authorize(call.request, steps)?;
+    if let Some(argv) = &argv {
+        doc.of_words(argv);
+    }
     let Some(grant) = settle(decision, doc) else { return Ok(false) };
     match confine(grant, &policies, &around.facts).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {
