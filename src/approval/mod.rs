@@ -1,1 +1,11 @@
-//! Asking a person: what is filed, shown, answered, and consumed once.
+//! Asking: what an approval binds to, who is asked and how, and what they see.
+//!
+//! An approval answers the asking alone, once: [`bound`] is all that it binds to, content included, and whatever differs
+//! when it is used makes it another request.
+
+pub mod bound;
+pub mod bytes;
+pub mod files;
+mod refusal;
+#[cfg(test)]
+mod tests;

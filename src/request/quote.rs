@@ -52,6 +52,29 @@ pub fn repr(name: &[u8]) -> String {
     format!("'{}'", escape(name, '\'').0)
 }
 
+/// One line of somebody else's text, without quotes around it: escaped as [`repr`] does it, so that nothing in it can
+/// look like an escape of ours.
+pub fn line(text: &[u8]) -> String {
+    escape(text, '\\').0
+}
+
+/// A word with everything beyond ASCII escaped, where that tells more than [`display`]: letters that look alike, and
+/// scripts that a terminal draws from right to left. `None` where it holds ASCII alone.
+pub fn ascii(word: &[u8]) -> Option<String> {
+    if word.is_ascii() {
+        return None;
+    }
+    let mut out = String::with_capacity(word.len() * 2);
+    for c in escape(word, '\'').0.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            push_escape(&mut out, c);
+        }
+    }
+    Some(format!("$'{out}'"))
+}
+
 /// Text of several lines that a person reads on a terminal: newlines and tabs stay, everything else that is not
 /// printable is escaped. Unlike [`repr`] it leaves backslashes and long runs of spaces alone, for it is meant for
 /// sentences and excerpts; a single word belongs into [`display`].
