@@ -5,7 +5,10 @@
 
 pub mod bound;
 pub mod bytes;
+pub mod document;
+pub mod entry;
 pub mod files;
 mod refusal;
+pub mod screen;
 #[cfg(test)]
 mod tests;

@@ -151,6 +151,9 @@ fn a_line_of_foreign_text_is_safe_and_its_escapes_are_ours() {
 #[test]
 fn letters_beyond_ascii_can_be_told_apart() {
     assert_eq!(ascii(b"plain\x1b"), None);
-    assert_eq!(ascii("p\u{430}ypal \u{5d0}\u{202e}".as_bytes()).unwrap(), "$'p\\u{430}ypal \\u{5d0}\\u{202e}'");
+    assert_eq!(
+        ascii("p\u{430}ypal \u{5d0}\u{202e}".as_bytes()).unwrap(),
+        "$'p\\u{430}ypal \\u{5d0}\\u{202e}'"
+    );
     assert_eq!(ascii(b"\xff").unwrap(), "$'\\xff'");
 }
