@@ -167,12 +167,15 @@ impl Bound {
 
     /// What is asked for by name: the tool, or the program as the words have it.
     pub fn name(&self) -> String {
+        let kind = if self.tool.is_some() { "tool" } else { "command" };
+        format!("{kind} {}", quote::repr(self.asked_name()))
+    }
+
+    /// The same without saying which of the two it is.
+    pub(super) fn asked_name(&self) -> &[u8] {
         match &self.tool {
-            Some(tool) => format!("tool {}", quote::repr(tool.name.as_bytes())),
-            None => {
-                let word = self.argv.first().map(|word| word.0.as_slice()).unwrap_or_default();
-                format!("command {}", quote::repr(word))
-            }
+            Some(tool) => tool.name.as_bytes(),
+            None => self.argv.first().map(|word| word.0.as_slice()).unwrap_or_default(),
         }
     }
 }
