@@ -141,7 +141,11 @@ fn through(
     }
     let Some(grant) = grant else { return Ok(()) };
     carry_out(grant, &authority, call.pass_through, doc);
-    if let Err(error) = trail.ended(doc) {
+    let switched = match doc.stage {
+        Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
+        _ => Ok(()),
+    };
+    if let Err(error) = switched.and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
     }
     Ok(())
@@ -226,6 +230,9 @@ fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confineme
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
     Ok(Confinement::prepare(grant, guarded(policies))?
         .with_caller_tmp(tmp)
+        .stopped_by(
+            policies.iter().filter_map(|p| Some(p.oversight.kill_switch.as_ref()?.file.clone())).collect(),
+        )
         .recorded_in(audits(policies).collect()))
 }
 

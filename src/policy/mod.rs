@@ -9,6 +9,7 @@ mod join;
 pub mod lint;
 pub mod load;
 pub mod model;
+pub mod oversight;
 mod patterns;
 pub mod place;
 pub mod runners;

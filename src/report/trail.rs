@@ -8,7 +8,7 @@ use crate::policy::model::Policy;
 use crate::policy::trust;
 use crate::request::mask::{mask_command, mask_text};
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
+use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
 use super::result::{AuditDoc, ResultDoc};
@@ -104,6 +104,17 @@ impl Trail {
         }
         let (kind, message) = (kind.to_owned(), message.to_owned());
         self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
+    }
+
+    /// Records that the kill switch ended the run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn switched(&mut self, doc: &mut ResultDoc, reason: Option<String>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
     /// Records how the run ended.

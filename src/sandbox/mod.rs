@@ -289,6 +289,8 @@ pub struct Confinement {
     pub(crate) guarded: Vec<PathBuf>,
     /// The audit files among them: a run that could change them does not start.
     pub(crate) recorded: Vec<PathBuf>,
+    /// Kill switches: a run that could make or remove one does not start.
+    pub(crate) switches: Vec<PathBuf>,
     /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
     pub(crate) caller_tmp: Option<PathBuf>,
 }
@@ -318,6 +320,7 @@ impl Confinement {
             wanted: grant.wanted,
             guarded,
             recorded: Vec::new(),
+            switches: Vec::new(),
             caller_tmp: None,
         })
     }
@@ -326,6 +329,13 @@ impl Confinement {
     #[must_use]
     pub fn recorded_in(mut self, files: Vec<PathBuf>) -> Confinement {
         self.recorded = files;
+        self
+    }
+
+    /// Names the files that stop runs, whether they exist or not.
+    #[must_use]
+    pub fn stopped_by(mut self, files: Vec<PathBuf>) -> Confinement {
+        self.switches = files;
         self
     }
 

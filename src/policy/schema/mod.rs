@@ -5,6 +5,11 @@
 //! policy's words, never in a parser's. [`File`] is one file before `extends` is settled.
 
 mod args;
+mod check;
+mod hook;
+mod oversight;
+mod param;
+mod rate;
 mod reader;
 mod rule;
 mod sections;
@@ -21,7 +26,11 @@ use std::sync::Arc;
 
 use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
+pub(super) use check::ReadCheck;
+pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
+pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
+pub(super) use reader::nearest;
 pub(super) use tool::placeholders;
 
 /// Byte offsets in a file's text.
@@ -58,6 +67,7 @@ pub(super) struct File {
     pub filesystem: Filesystem,
     pub network: ReadNetwork,
     pub audit: ReadAudit,
+    pub oversight: ReadOversight,
 }
 
 /// A rule and where its id stands.
@@ -194,6 +204,13 @@ const TOP: &[&str] = &[
     "audit",
     "rule",
     "tools",
+    "kill_switch",
+    "state",
+    "approval",
+    "rate",
+    "alert",
+    "session",
+    "check",
 ];
 
 /// Parses and checks one file.
@@ -214,6 +231,7 @@ pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
         filesystem: sections::optional(&top, "filesystem", sections::filesystem)?,
         network: sections::optional(&top, "network", sections::network)?,
         audit: sections::optional(&top, "audit", sections::audit)?,
+        oversight: oversight::oversight(&top)?,
     })
 }
 

@@ -126,7 +126,7 @@ fn id(t: &Table<'_>) -> Result<(String, Span), PolicyError> {
 }
 
 /// Text that can stand in a record or on a terminal as it is.
-fn safe_name<'a>(item: &Item<'a>, what: &str) -> Result<&'a str, PolicyError> {
+pub(super) fn safe_name<'a>(item: &Item<'a>, what: &str) -> Result<&'a str, PolicyError> {
     let name = item.string()?;
     if name.trim().is_empty() {
         return Err(item.error(format!("{what} cannot be empty")));

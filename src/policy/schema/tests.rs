@@ -1,6 +1,8 @@
 //! Every complaint about a file's text, word for word, and what good text comes to.
 
+mod oversight;
 mod rules;
+mod tools;
 mod whole;
 
 use std::path::{Path, PathBuf};
@@ -97,12 +99,14 @@ fn version_and_top_keys() {
         (
             "zzzzzz = 1",
             "2:1: unknown key `zzzzzz` in the policy; there are: version, extends, allow, deny, limits, env, command, \
-             sandbox, filesystem, network, audit, rule, tools",
+             sandbox, filesystem, network, audit, rule, tools, kill_switch, state, approval, rate, alert, \
+             session, check",
         ),
         (
             "\"a\\u001b\" = 1",
             "2:1: unknown key `a\\u{1b}` in the policy; there are: version, extends, allow, deny, \
-             limits, env, command, sandbox, filesystem, network, audit, rule, tools",
+             limits, env, command, sandbox, filesystem, network, audit, rule, tools, kill_switch, state, approval, \
+             rate, alert, session, check",
         ),
         ("limits = 1", "2:10: `limits` must be a table, not a whole number"),
         ("extends = \"a\"", "2:11: `extends` in the policy must be a list of files, not a string"),

@@ -1,22 +1,40 @@
-//! `[tools.NAME]`: a fixed argv with typed parameters.
+//! `[tools.NAME]`: a fixed argv or a built-in action, with typed parameters.
 
 use std::collections::BTreeMap;
 
-use toml::de::DeValue;
-
 use super::reader::{Item, Name, Table, nearest_hint};
-use super::{Span, rule, sections, value};
+use super::{Span, param, rule, sections};
 use crate::policy::error::{PolicyError, printable};
-use crate::policy::model::{Param, ParamType, Tool, ToolOutput};
+use crate::policy::model::{
+    Action, ActionKind, Bound, Limits, MAX_OUTPUT, Param, ParamType, Tool, ToolOutput,
+};
 
-const KEYS: &[&str] = &["description", "argv", "params", "decision", "reason", "agents", "limits"];
+const KEYS: &[&str] = &[
+    "description",
+    "argv",
+    "action",
+    "root",
+    "max_size",
+    "stdin",
+    "check_exit",
+    "output",
+    "params",
+    "decision",
+    "reason",
+    "agents",
+    "limits",
+];
 
-const PARAM_TYPES: [(&str, ParamType); 5] = [
-    ("string", ParamType::String),
-    ("integer", ParamType::Integer),
-    ("number", ParamType::Number),
-    ("boolean", ParamType::Boolean),
-    ("array", ParamType::Array),
+/// What a built-in action reads or writes at most, unless the tool says.
+const MAX_SIZE: u64 = 1 << 20;
+/// The most that it may say: content is held in memory.
+const GREATEST_MAX_SIZE: u64 = 64 << 20;
+
+const ACTIONS: [(&str, ActionKind); 4] = [
+    ("read_file", ActionKind::ReadFile),
+    ("write_file", ActionKind::WriteFile),
+    ("list_dir", ActionKind::ListDir),
+    ("delete_file", ActionKind::DeleteFile),
 ];
 
 /// All tools, each with the place of its name.
@@ -32,7 +50,7 @@ pub(super) fn tools(top: &Table<'_>) -> Result<BTreeMap<String, (Tool, Span)>, P
 }
 
 /// Names that every framework takes for a tool or a parameter.
-fn identifier(item: &Item<'_>, name: &str, what: &str) -> Result<(), PolicyError> {
+pub(super) fn identifier(item: &Item<'_>, name: &str, what: &str) -> Result<(), PolicyError> {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if first && rest && name.len() <= 64 {
@@ -45,22 +63,101 @@ fn identifier(item: &Item<'_>, name: &str, what: &str) -> Result<(), PolicyError
 
 fn tool(t: &Table<'_>, name: &str, span: &Span) -> Result<Tool, PolicyError> {
     t.only(KEYS)?;
-    let params = t.opt("params", params)?.unwrap_or_default();
+    let action = action(t)?;
+    let params = match &action {
+        Some(action) => param::of_action(action.kind, t.get("params").as_ref())?,
+        None => t.opt("params", param::params)?.unwrap_or_default(),
+    };
+    let argv = match &action {
+        Some(_) => Vec::new(),
+        None => argv(&t.need("argv")?, &params)?,
+    };
+    let reason = t.opt("reason", rule::sentence)?;
+    let description = match t.opt("description", rule::sentence)?.or_else(|| reason.clone()) {
+        Some(text) => text,
+        None => made(&argv, action.as_ref()),
+    };
+    let (output, limits) = output(t)?;
     Ok(Tool {
         name: name.to_owned(),
         at: t.doc.place(span),
-        description: rule::sentence(&t.need("description")?)?,
-        argv: argv(&t.need("argv")?, &params)?,
+        description,
+        argv,
+        action,
+        stdin: t.opt("stdin", |i| stdin(i, &params))?,
+        check_exit: t.flag("check_exit")?,
+        output,
         params,
-        action: None,
-        stdin: None,
-        check_exit: false,
-        output: ToolOutput::default(),
         decision: t.need("decision")?.word(&rule::DECISIONS)?,
-        reason: t.opt("reason", rule::sentence)?,
+        reason,
         agents: t.opt("agents", rule::agents)?,
-        limits: t.opt("limits", |i| sections::limits(&i.table("`limits` of a tool")?))?.unwrap_or_default(),
+        limits,
     })
+}
+
+/// The built-in action, where the tool is one. What belongs to the one kind of tool alone is refused in the other.
+fn action(t: &Table<'_>) -> Result<Option<Action>, PolicyError> {
+    let Some(item) = t.get("action") else {
+        if t.get("argv").is_none() {
+            return Err(t
+                .error(format!("`argv` is missing in {}", t.name))
+                .hint("or `action`, for what guardexec does itself"));
+        }
+        return match ["root", "max_size"].into_iter().find_map(|key| t.get(key).map(|i| (key, i))) {
+            Some((key, item)) => Err(item
+                .error(format!("`{key}` has no meaning for a tool with an argv"))
+                .hint("it belongs to `action`")),
+            None => Ok(None),
+        };
+    };
+    let kind = item.word(&ACTIONS)?;
+    let commands = ["argv", "stdin", "check_exit"];
+    if let Some((key, item)) = commands.into_iter().find_map(|key| t.get(key).map(|i| (key, i))) {
+        return Err(item
+            .error(format!("`{key}` has no meaning for a tool with an action"))
+            .hint("a tool is an argv or an action, not both"));
+    }
+    let max_size = t.opt("max_size", |i| match i.size(1)? {
+        size if size > GREATEST_MAX_SIZE => Err(i.error(format!("{} must be at most \"64M\"", i.what))),
+        size => Ok(size),
+    })?;
+    let root = t.need("root")?.path()?;
+    Ok(Some(Action { kind, root, max_size: max_size.unwrap_or(MAX_SIZE) }))
+}
+
+/// What a model is told where the author says nothing.
+fn made(argv: &[String], action: Option<&Action>) -> String {
+    match action.map(|a| a.kind) {
+        Some(ActionKind::ReadFile) => "Reads a file.".to_owned(),
+        Some(ActionKind::WriteFile) => "Writes a file.".to_owned(),
+        Some(ActionKind::ListDir) => "Lists a directory.".to_owned(),
+        Some(ActionKind::DeleteFile) => "Deletes a file.".to_owned(),
+        None => {
+            let program = argv.first().map_or("", |p| p.rsplit('/').next().unwrap_or(p));
+            let words: Vec<&str> =
+                std::iter::once(program).chain(argv.iter().skip(1).map(String::as_str)).collect();
+            format!("Runs: {}", printable(&words.join(" ")))
+        }
+    }
+}
+
+/// What the model gets, and the tool's own limits: a size in `output` is `limits.output`.
+fn output(t: &Table<'_>) -> Result<(ToolOutput, Limits), PolicyError> {
+    let mut limits =
+        t.opt("limits", |i| sections::limits(&i.table("`limits` of a tool")?))?.unwrap_or_default();
+    let Some(item) = t.get("output") else { return Ok((ToolOutput::default(), limits)) };
+    if !item.string()?.starts_with(|c: char| c.is_ascii_digit()) {
+        let words = [("both", ToolOutput::Both), ("stdout", ToolOutput::Stdout), ("none", ToolOutput::None)];
+        return Ok((item.word(&words)?, limits));
+    }
+    let size = item.size(1)?;
+    if size > MAX_OUTPUT {
+        return Err(item.error("output keeps at most 64M of each stream"));
+    }
+    if limits.output.replace(Bound::At(size)).is_some() {
+        return Err(item.error("the size stands in `output` and in `limits` too").hint("write it once"));
+    }
+    Ok((ToolOutput::default(), limits))
 }
 
 /// The template: a fixed program, then words in which `{name}` stands for a parameter.
@@ -73,18 +170,41 @@ fn argv(item: &Item<'_>, params: &[Param]) -> Result<Vec<String>, PolicyError> {
         return Err(first.error("the program of a tool cannot come from a parameter"));
     }
     rule::program(first, None)?;
-    let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
     let mut argv = Vec::with_capacity(entries.len());
     for entry in &entries {
         let word = entry.string()?;
-        if let Some(unknown) = placeholders(word).find(|name| !known.contains(name)) {
-            return Err(entry
-                .error(format!("`{{{unknown}}}` names no parameter of this tool"))
-                .hint(nearest_hint(unknown, &known)));
+        for name in placeholders(word) {
+            let whole = word.len() == name.len() + 2;
+            if parameter(entry, name, params)?.kind == ParamType::Array && !whole {
+                return Err(entry
+                    .error(format!("`{{{name}}}` is an array, which becomes whole words"))
+                    .hint(format!("write \"{{{name}}}\" as a word of its own")));
+            }
         }
         argv.push(word.to_owned());
     }
     Ok(argv)
+}
+
+/// The template of standard input: one text, so no parameter that is not one.
+fn stdin(item: &Item<'_>, params: &[Param]) -> Result<String, PolicyError> {
+    let text = item.string()?;
+    for name in placeholders(text) {
+        let kind = parameter(item, name, params)?.kind;
+        if matches!(kind, ParamType::Array | ParamType::Boolean) {
+            return Err(item
+                .error(format!("`{{{name}}}` in {} is no text", item.what))
+                .hint("a string, an integer or a number can stand there"));
+        }
+    }
+    Ok(text.to_owned())
+}
+
+fn parameter<'p>(item: &Item<'_>, name: &str, params: &'p [Param]) -> Result<&'p Param, PolicyError> {
+    params.iter().find(|p| p.name == name).ok_or_else(|| {
+        let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
+        item.error(format!("`{{{name}}}` names no parameter of this tool")).hint(nearest_hint(name, &known))
+    })
 }
 
 /// The names in braces in a word of a template. Braces around anything but a name are plain text, as in
@@ -94,94 +214,4 @@ pub(in crate::policy) fn placeholders(word: &str) -> impl Iterator<Item = &str> 
         name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
-}
-
-fn params(item: &Item<'_>) -> Result<Vec<Param>, PolicyError> {
-    let mut out = Vec::new();
-    for (name, span, entry) in item.table("`params`")?.entries() {
-        identifier(&entry.at(&span), name, "a parameter")?;
-        out.push(param(&entry.named_table(Name("the parameter `", name, "`"))?, name)?);
-    }
-    Ok(out)
-}
-
-fn param(t: &Table<'_>, name: &str) -> Result<Param, PolicyError> {
-    t.only(&value::keys_with(&["type", "required", "default"]))?;
-    let kind = t.need("type")?.word(&PARAM_TYPES)?;
-    let limits = value::limits(t)?;
-    fitting(t, kind)?;
-    let default = t.opt("default", |i| default(i, kind, limits.choices.as_deref()))?;
-    let required = t.opt("required", Item::boolean)?;
-    if required == Some(true) && default.is_some() {
-        return Err(t
-            .need("default")?
-            .error("a required parameter is never missing, so it takes no default"));
-    }
-    let required = required.unwrap_or(default.is_none());
-    Ok(Param {
-        name: name.to_owned(),
-        kind,
-        required,
-        default,
-        value: limits,
-        ask_above: None,
-        description: None,
-    })
-}
-
-/// Refuses limits that could never be asked of a value of this type.
-fn fitting(t: &Table<'_>, kind: ParamType) -> Result<(), PolicyError> {
-    let unfit: &[&str] = match kind {
-        ParamType::Boolean => &value::KEYS,
-        ParamType::String | ParamType::Array => &["min_value", "max_value"],
-        ParamType::Integer | ParamType::Number => &["max_length", "path"],
-    };
-    match unfit.iter().find_map(|key| t.get(key).map(|item| (key, item))) {
-        None => Ok(()),
-        Some((key, item)) => {
-            let name = PARAM_TYPES.iter().find(|(_, k)| *k == kind).map_or("", |(n, _)| n);
-            Err(item.error(format!("`{key}` has no meaning for a parameter of type {name}")))
-        }
-    }
-}
-
-fn default(
-    item: &Item<'_>,
-    kind: ParamType,
-    choices: Option<&[String]>,
-) -> Result<serde_json::Value, PolicyError> {
-    use serde_json::Value;
-    let value = match (kind, item.value()) {
-        (ParamType::String, DeValue::String(_)) => Value::from(item.string()?),
-        (ParamType::Boolean, DeValue::Boolean(b)) => Value::from(*b),
-        (ParamType::Array, DeValue::Array(_)) => Value::from(item.strings()?),
-        (ParamType::Integer, DeValue::Integer(_)) | (ParamType::Number, DeValue::Integer(_)) => {
-            Value::from(whole(item)?)
-        }
-        (ParamType::Number, DeValue::Float(_)) => Value::from(decimal(item)?),
-        (ParamType::String, _) => return Err(item.wrong("a string")),
-        (ParamType::Boolean, _) => return Err(item.wrong("true or false")),
-        (ParamType::Array, _) => return Err(item.wrong("a list of strings")),
-        (ParamType::Integer, _) => return Err(item.wrong("a whole number")),
-        (ParamType::Number, _) => return Err(item.wrong("a number")),
-    };
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if kind != ParamType::Array && choices.is_some_and(|c| !c.contains(&text)) {
-        return Err(item.error(format!("the default `{}` is not one of `choices`", printable(&text))));
-    }
-    Ok(value)
-}
-
-fn whole(item: &Item<'_>) -> Result<i64, PolicyError> {
-    item.doc
-        .source(&item.span)
-        .parse()
-        .map_err(|_| item.error(format!("{} must be a whole number in plain decimal digits", item.what)))
-}
-
-fn decimal(item: &Item<'_>) -> Result<f64, PolicyError> {
-    let text = item.doc.source(&item.span);
-    let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
-    let number = text.parse::<f64>().ok().filter(|n| plain && n.is_finite());
-    number.ok_or_else(|| item.error(format!("{} must be a plain decimal number", item.what)))
 }

@@ -40,7 +40,7 @@ pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
 
 /// A decimal number exactly as it stands in the file. TOML's other spellings are refused: the same text is
 /// what a value is judged and messages are made with.
-fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
+pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
     if !item.is_number() {
         return Err(item.wrong("a number"));
     }

@@ -277,11 +277,13 @@ fn tools() {
         ("argv = [\"ls\"]\nparams.a = { }", "6:12: `type` is missing in the parameter `a`"),
         (
             "argv = [\"ls\"]\nparams.a = { type = \"int\" }",
-            "6:21: `type` in the parameter `a` cannot be \"int\"; there are: string, integer, number, boolean, array",
+            "6:21: `type` in the parameter `a` cannot be \"int\"; there are: string, integer, number, boolean, array, \
+             array of strings",
         ),
         (
             "argv = [\"ls\"]\nparams.a = { type = \"string\", mx = 1 }",
-            "6:31: unknown key `mx` in the parameter `a`; there are: max_length, min_value, max_value, pattern, choices, path, type, required, default",
+            "6:31: unknown key `mx` in the parameter `a`; there are: max_length, min_value, max_value, pattern, choices, path, type, required, default, \
+             ask_above, description",
         ),
         (
             "argv = [\"ls\"]\nparams.\"a b\" = { type = \"string\" }",
@@ -345,7 +347,10 @@ fn defaults_of_parameters() {
         assert_eq!(complaint(&tool(lines)), format!("p.toml:{want}"), "{lines}");
     }
     refuse(&[
-        ("[tools.t]\nargv = [\"ls\"]\ndecision = \"ask\"", "2:1: `description` is missing in [tools.t]"),
+        (
+            "[tools.t]\ndecision = \"ask\"",
+            "2:1: `argv` is missing in [tools.t]; or `action`, for what guardexec does itself",
+        ),
         ("[tools.t]\nargv = [\"ls\"]\ndescription = \"d\"", "2:1: `decision` is missing in [tools.t]"),
         (
             "[tools.\"1t\"]\nargv = []",

@@ -7,7 +7,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{FULL, parse};
-use crate::policy::model::{Bound, ExampleCommand, Layer, ParamType, Profile, ProgramName, Syntax, Verdict};
+use crate::policy::model::{
+    ActionKind, Bound, ExampleCommand, Layer, ParamType, Profile, ProgramName, Syntax, ToolOutput, Verdict,
+};
 use crate::policy::value::PathKind;
 
 #[test]
@@ -55,11 +57,18 @@ fn a_policy_with_every_key_loads_as_written() {
     let (tool, _) = &f.tools["delete_project"];
     assert_eq!(
         tool.params.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
-        ["name", "force", "count", "a"]
+        ["name", "force", "count", "a", "amount"]
     );
     assert_eq!(tool.params[2].kind, ParamType::Number);
     assert_eq!(tool.params[2].default, Some(serde_json::json!(1.5)));
     assert!(tool.params[0].required && !tool.params[1].required);
+    assert_eq!(tool.params[4].ask_above.as_deref(), Some("100"));
+    assert_eq!(tool.params[4].description.as_deref(), Some("How many."));
+    assert_eq!(tool.stdin.as_deref(), Some("{name}\n{count}"));
+    assert_eq!((tool.check_exit, tool.output), (true, ToolOutput::Stdout));
+    let action = f.tools["write"].0.action.as_ref().unwrap();
+    assert_eq!((action.kind, action.max_size), (ActionKind::WriteFile, 64 << 10));
+    assert_eq!(action.root, Path::new("/home/u/notes"));
 }
 
 proptest! {

@@ -1,0 +1,156 @@
+//! Built-in actions, templates and what is made where the author says nothing.
+
+use super::{parse, refuse};
+use crate::policy::model::{ActionKind, Bound, ParamType, Tool, ToolOutput};
+
+/// The tool `t` of a good policy.
+fn read(text: &str) -> Tool {
+    parse(&format!("version = 1\n{text}")).unwrap().tools.remove("t").unwrap().0
+}
+
+/// A tool without argv and action, on line 2; its own lines follow from line 4 on.
+fn bare_tool(lines: &str) -> String {
+    format!("[tools.t]\ndecision = \"allow\"\n{lines}")
+}
+
+#[test]
+fn tools_that_act_by_themselves() {
+    let act = |kind: &str, lines: &str| bare_tool(&format!("action = \"{kind}\"\nroot = \"notes\"\n{lines}"));
+    let tool = read(&act("write_file", ""));
+    let action = tool.action.unwrap();
+    assert_eq!(
+        (action.kind, action.root.to_str(), action.max_size),
+        (ActionKind::WriteFile, Some("/pol/dir/notes"), 1 << 20)
+    );
+    assert_eq!(tool.description, "Writes a file.");
+    let params = |tool: &Tool| -> Vec<(String, bool)> {
+        tool.params.iter().map(|p| (p.name.clone(), p.required)).collect()
+    };
+    for (kind, want) in [
+        ("read_file", &[("path", true)][..]),
+        ("list_dir", &[("path", false)]),
+        ("delete_file", &[("path", true)]),
+        ("write_file", &[("path", true), ("content", true)]),
+    ] {
+        let want: Vec<_> = want.iter().map(|(n, r)| ((*n).to_owned(), *r)).collect();
+        assert_eq!(params(&read(&act(kind, ""))), want, "{kind}");
+    }
+    let narrowed = read(&act(
+        "list_dir",
+        "max_size = \"64M\"\nparams.path = { type = \"string\", required = true, choices = [\"a\"], description = \"D\" }",
+    ));
+    assert_eq!(params(&narrowed), [("path".to_owned(), true)]);
+    assert_eq!(narrowed.params[0].value.choices.as_deref(), Some(&["a".to_owned()][..]));
+    assert_eq!(narrowed.params[0].description.as_deref(), Some("D"));
+    assert_eq!(narrowed.action.unwrap().max_size, 64 << 20);
+    let path = "params.path = ";
+    let cases = [
+        (
+            bare_tool("action = \"read\""),
+            "4:10: `action` in [tools.t] cannot be \"read\"; there are: read_file, write_file, list_dir, delete_file",
+        ),
+        (bare_tool("action = \"read_file\""), "2:1: `root` is missing in [tools.t]"),
+        (
+            act("read_file", "argv = [\"ls\"]"),
+            "6:8: `argv` has no meaning for a tool with an action; a tool is an argv or an action, not both",
+        ),
+        (
+            act("read_file", "stdin = \"x\""),
+            "6:9: `stdin` has no meaning for a tool with an action; a tool is an argv or an action, not both",
+        ),
+        (act("read_file", "max_size = \"65M\""), "6:12: `max_size` in [tools.t] must be at most \"64M\""),
+        (
+            bare_tool("argv = [\"ls\"]\nroot = \".\""),
+            "5:8: `root` has no meaning for a tool with an argv; it belongs to `action`",
+        ),
+        (
+            bare_tool("argv = [\"ls\"]\nmax_size = \"1K\""),
+            "5:12: `max_size` has no meaning for a tool with an argv; it belongs to `action`",
+        ),
+        (
+            act("read_file", "params.content = {}"),
+            "6:8: the action read_file has no parameter `content`; there are: path",
+        ),
+        (
+            act("read_file", &format!("{path}{{ type = \"integer\" }}")),
+            "6:24: `path` of the action read_file is a string",
+        ),
+        (
+            act("read_file", &format!("{path}{{ required = false }}")),
+            "6:28: the action read_file cannot do without `path`",
+        ),
+        (
+            act("read_file", &format!("{path}{{ path = {{ under = \".\" }} }}")),
+            "6:24: `path` has no meaning for a parameter of a built-in action; `root` says beneath which directory it works; \
+             `pattern` and `choices` narrow what it is given",
+        ),
+        (
+            act("list_dir", &format!("{path}{{ default = \".\" }}")),
+            "6:17: unknown key `default` in the parameter `path`; a built-in action's parameters can only be narrowed",
+        ),
+        (
+            act("list_dir", &format!("{path}{{ min_value = 1 }}")),
+            "6:29: `min_value` has no meaning for a parameter of type string",
+        ),
+    ];
+    for (text, want) in cases {
+        refuse(&[(&text, want)]);
+    }
+}
+
+#[test]
+fn templates_output_and_descriptions() {
+    let run = |lines: &str| {
+        bare_tool(&format!(
+            "argv = [\"/bin/p\", \"-n={{n}}\", \"{{a}}\"]\nparams.n = {{ type = \"integer\", ask_above = 10 }}\nparams.a = {{ type = \"array of strings\" }}\nparams.b = {{ type = \"boolean\" }}\n{lines}"
+        ))
+    };
+    let tool = read(&run("stdin = \"{n} {}\""));
+    assert_eq!(tool.description, "Runs: p -n={n} {a}");
+    assert_eq!(tool.stdin.as_deref(), Some("{n} {}"));
+    assert_eq!(tool.params[0].ask_above.as_deref(), Some("10"));
+    assert_eq!(tool.params[1].kind, ParamType::Array);
+    assert_eq!((tool.output, tool.check_exit), (ToolOutput::Both, false));
+    assert_eq!(read(&run("reason = \"why\"")).description, "why");
+    assert_eq!(read(&run("output = \"none\"")).output, ToolOutput::None);
+    let sized = read(&run("output = \"4K\"\nlimits = { wall_time = \"1s\" }"));
+    assert_eq!((sized.output, sized.limits.output), (ToolOutput::Both, Some(Bound::At(4096))));
+    let cases = [
+        ("stdin = \"{x}\"", "8:9: `{x}` names no parameter of this tool; there are: n, a, b"),
+        (
+            "stdin = \"{a}\"",
+            "8:9: `{a}` in `stdin` in [tools.t] is no text; a string, an integer or a number can stand there",
+        ),
+        (
+            "stdin = \"{b}\"",
+            "8:9: `{b}` in `stdin` in [tools.t] is no text; a string, an integer or a number can stand there",
+        ),
+        ("output = \"all\"", "8:10: `output` in [tools.t] cannot be \"all\"; there are: both, stdout, none"),
+        ("output = \"65M\"", "8:10: output keeps at most 64M of each stream"),
+        (
+            "output = \"1K\"\nlimits = { output = \"1K\" }",
+            "8:10: the size stands in `output` and in `limits` too; write it once",
+        ),
+        ("check_exit = 1", "8:14: `check_exit` in [tools.t] must be true or false, not a whole number"),
+        (
+            "params.s = { type = \"string\", ask_above = 1 }",
+            "8:43: `ask_above` has no meaning for a parameter of type string",
+        ),
+        (
+            "params.s = { type = \"boolean\", ask_above = 1 }",
+            "8:44: `ask_above` has no meaning for a parameter of type boolean",
+        ),
+        (
+            "params.s = { type = \"number\", ask_above = \"1\" }",
+            "8:43: `ask_above` in the parameter `s` must be a number, not a string",
+        ),
+    ];
+    for (lines, want) in cases {
+        refuse(&[(&run(lines), want)]);
+    }
+    let inside = bare_tool("argv = [\"p\", \"--a={a}\"]\nparams.a = { type = \"array\" }");
+    refuse(&[(
+        &inside,
+        "4:14: `{a}` is an array, which becomes whole words; write \"{a}\" as a word of its own",
+    )]);
+}
