@@ -2,7 +2,7 @@
 //! is the program, the working directory, and the paths that `path` limits speak of.
 //!
 //! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
-//! instead. Only this room makes a [`Grant`].
+//! instead. Only this room makes a [`Grant`], one for a program that the policy itself names included.
 
 mod arguments;
 mod asker;
@@ -14,6 +14,7 @@ mod denial;
 mod environment;
 mod examples;
 mod globs;
+mod hooked;
 mod judge;
 mod open;
 mod paths;
@@ -38,8 +39,10 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
+pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
+pub(crate) use hooked::{Hooked, for_hook};
 pub use judge::{PRIVATE_TMP, decide, decide_with};
 
 /// Judging goes on with a value, or ends with a decision.
