@@ -14,6 +14,7 @@
 //! A forked child must never use its parent's connection, so a store is dropped before anything forks; a store that
 //! finds itself in another process refuses.
 
+pub mod approvals;
 pub mod clock;
 mod error;
 mod files;

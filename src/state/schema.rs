@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::StateError;
+use super::approvals;
 use super::files::DATABASE;
 
 /// Tells the file apart from other SQLite databases (`PRAGMA application_id`): "gxst".
@@ -31,6 +32,9 @@ const TABLES: &[(&str, &str)] = &[
             wall TEXT NOT NULL
         ) STRICT, WITHOUT ROWID",
     ),
+    approvals::TABLES[0],
+    approvals::TABLES[1],
+    approvals::TABLES[2],
 ];
 
 /// What a database is to this program.
