@@ -202,6 +202,8 @@ fn input(stdin: &Stdin) -> Result<BoundInput, Box<Denial>> {
         Stdin::Bytes(bytes) => BoundInput::Bytes(files::content(bytes)),
         Stdin::File(path) => {
             let content = files::content_of(path)?;
+            // As it will be called where it is run again, perhaps from another directory.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             BoundInput::File(BoundFile { path: path.as_os_str().as_bytes().into(), content })
         }
         Stdin::Relay => {

@@ -8,7 +8,7 @@ use super::bound::{BoundFile, BoundInput, Cause, Variable};
 use super::bytes::Bytes;
 use super::entry::{Answered, Entry};
 use super::files::Content;
-use super::screen::{Paper, time};
+use super::screen::Paper;
 use crate::request::mask::{MASKED, mask_argv, mask_variable};
 use crate::request::quote::lossless;
 use crate::sys::account::Person;
@@ -77,16 +77,16 @@ fn standing(entry: Option<&Entry>, to: &mut Map<String, Value>) {
     to.insert("id".into(), entry.map(|entry| entry.id.clone()).into());
     to.insert("state".into(), entry.map(|entry| entry.state.as_str()).into());
     to.insert("digest".into(), entry.map(|entry| entry.digest.clone()).into());
-    to.insert("filed_at".into(), entry.map(|entry| time(entry.filed_at)).into());
-    to.insert("filed_by".into(), entry.map(|entry| by(&entry.asked_by)).into());
-    to.insert("expires_at".into(), entry.map(|entry| time(entry.expires_at)).into());
+    to.insert("filed_at".into(), entry.map(|entry| entry.filed_at.clone()).into());
+    to.insert("filed_by".into(), entry.map(|entry| by(&entry.filed_by)).into());
+    to.insert("expires_at".into(), entry.map(|entry| entry.expires_at.clone()).into());
     let left = entry.filter(|entry| entry.state.is_open()).map(|entry| entry.left.as_secs());
     to.insert("expires_in_s".into(), left.into());
     to.insert("answer".into(), entry.and_then(|entry| entry.answered.as_ref()).map(answer).into());
     let used = entry.and_then(|entry| entry.used.as_ref());
-    to.insert("used_at".into(), used.map(|(at, _)| time(*at)).into());
+    to.insert("used_at".into(), used.map(|(at, _)| at.clone()).into());
     to.insert("run_id".into(), used.map(|(_, run_id)| run_id.clone()).into());
-    to.insert("escalated_at".into(), entry.and_then(|entry| entry.escalated_at).map(time).into());
+    to.insert("escalated_at".into(), entry.and_then(|entry| entry.escalated_at.clone()).into());
 }
 
 /// The line of `export` for a request: who asked for what, and what was answered. Nothing secret is in it.
@@ -185,7 +185,7 @@ fn answer(answered: &Answered) -> Value {
     json!({
         "verdict": if answered.approved { "approve" } else { "decline" },
         "by": by(&answered.by),
-        "at": time(answered.at),
+        "at": answered.at,
         "text": answered.text,
     })
 }

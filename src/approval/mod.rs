@@ -15,6 +15,8 @@ pub mod bytes;
 pub mod document;
 pub mod entry;
 pub mod files;
+pub mod kept;
+pub mod queue;
 mod refusal;
 pub mod screen;
 #[cfg(test)]

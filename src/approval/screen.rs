@@ -4,7 +4,7 @@
 //! behind a label or a bar of ours, so that no text of theirs looks like a line of ours.
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::bound::{Bound, BoundFile, BoundInput, Setting, Variable};
 use super::entry::{Answered, Entry, Lately, State};
@@ -35,12 +35,7 @@ pub struct Paper<'a> {
 impl<'a> Paper<'a> {
     /// The paper of a filed request.
     pub fn of(entry: &'a Entry, lately: &'a [Lately]) -> Paper<'a> {
-        Paper {
-            bound: &entry.bound,
-            evidence: entry.evidence.as_deref(),
-            entry: Some(entry),
-            lately: Some(lately),
-        }
+        Paper { bound: &entry.bound, evidence: entry.evidence(), entry: Some(entry), lately: Some(lately) }
     }
 
     /// Lines, each with its newline. The command comes first, the asker's own words last.
@@ -89,20 +84,17 @@ impl Screen {
             }
             _ => String::new(),
         };
-        self.row(
-            "approval",
-            &format!("{}  {}{left} ({})", entry.id, entry.state.as_str(), time(entry.expires_at)),
-        );
+        self.row("approval", &format!("{}  {}{left} ({})", entry.id, entry.state.as_str(), entry.expires_at));
         self.more(&format!("digest {}", entry.digest));
-        self.row("filed", &format!("{} by {}", time(entry.filed_at), person(&entry.asked_by)));
+        self.row("filed", &format!("{} by {}", entry.filed_at, person(&entry.filed_by)));
         if let Some(answered) = &entry.answered {
             self.row("answer", &answer(answered));
         }
         if let Some((at, run_id)) = &entry.used {
-            self.row("used", &format!("{} by run {}", time(*at), line(run_id.as_bytes())));
+            self.row("used", &format!("{at} by run {}", line(run_id.as_bytes())));
         }
-        if let Some(at) = entry.escalated_at {
-            self.row("escalated", &time(at));
+        if let Some(at) = &entry.escalated_at {
+            self.row("escalated", at);
         }
     }
 
@@ -283,18 +275,13 @@ fn content_of(content: &Content) -> String {
 pub(super) fn answer(answered: &Answered) -> String {
     let verdict = if answered.approved { "approved" } else { "declined" };
     let text = answered.text.as_ref().map(|text| format!(": {}", line(text.as_bytes()))).unwrap_or_default();
-    format!("{verdict} by {} at {}{text}", person(&answered.by), time(answered.at))
+    format!("{verdict} by {} at {}{text}", person(&answered.by), answered.at)
 }
 
 /// `'bob' (uid 1000, logged in as 1000)`.
 pub(super) fn person(person: &Person) -> String {
     let login = person.login_uid.map(|uid| format!(", logged in as {uid}")).unwrap_or_default();
     format!("{} (uid {}{login})", repr(person.user.as_bytes()), person.uid)
-}
-
-/// RFC 3339 in UTC, whole seconds.
-pub(super) fn time(at: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 /// Whole seconds, as `9m 41s`.

@@ -23,7 +23,7 @@ pub mod place;
 mod schema;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use clock::Moment;
 pub use error::StateError;

@@ -36,6 +36,17 @@ impl Bound {
         })
     }
 
+    /// The same with the explanations that were filed, where none are given now: they change nothing of what runs.
+    pub fn with_words_of(&self, filed: &Bound) -> Bound {
+        let mut bound = self.clone();
+        bound.why = bound.why.or_else(|| filed.why.clone());
+        bound.evidence = bound.evidence.or_else(|| filed.evidence.clone());
+        if bound.labels.is_empty() {
+            bound.labels.clone_from(&filed.labels);
+        }
+        bound
+    }
+
     /// What the asker says.
     fn asked(&self, now: &Bound) -> Option<Difference> {
         let text = |what: &str, a: &Option<String>, b: &Option<String>| {

@@ -8,6 +8,8 @@ use super::*;
 use crate::approval::tests::{Scene, asking, evidence};
 use crate::request::{Ask, Request};
 
+type Change = Box<dyn Fn(&mut Request)>;
+
 fn request() -> Request {
     let mut request = asking(["sh", "./s.sh", "one"]);
     request.env = vec![("A".into(), Some("1".into()))];
@@ -33,7 +35,7 @@ fn any_single_field_makes_it_another_request_and_is_named() {
     let scene = scene();
     let first = scene.bound(request());
     let sub = scene.dir.join("sub");
-    let cases: Vec<(&str, Box<dyn Fn(&mut Request)>)> = vec![
+    let cases: Vec<(&str, Change)> = vec![
         ("word 2 is 'two', and was 'one'", Box::new(|r| r.ask = asking(["sh", "./s.sh", "two"]).ask)),
         ("it has 4 words, and had 3", Box::new(|r| r.ask = asking(["sh", "./s.sh", "one", ""]).ask)),
         ("the working directory is ", Box::new(move |r| r.cwd = Some(sub.clone()))),

@@ -7,7 +7,10 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::approval::tests::Scene;
 
-fn names(scene: &Scene, words: &[&str]) -> Result<Vec<(usize, String, Option<u64>)>, Box<Denial>> {
+/// Word, path, size.
+type Name = (usize, String, Option<u64>);
+
+fn names(scene: &Scene, words: &[&str]) -> Result<Vec<Name>, Box<Denial>> {
     let cwd = fs::File::open(&scene.dir).unwrap();
     let found = named(cwd.as_fd(), words)?;
     let text = |bytes: &Bytes| String::from_utf8(bytes.0.clone()).unwrap();

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::approval::entry::State;
+use crate::approval::kept::Kept;
 use crate::approval::tests::{Scene, asking, evidence};
 use crate::request::{Request, Stdin};
 
@@ -15,21 +16,21 @@ fn person(user: &str) -> Person {
 }
 
 fn entry(bound: Bound) -> Entry {
-    let at = |s: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_000_000 + s);
     Entry {
         id: "k7f39xq2m4td".into(),
         state: State::Pending,
         digest: bound.digest(),
+        asked_digest: bound.digest(),
         bound,
         asked_argv: None,
-        asked_by: person("bob"),
-        filed_at: at(0),
-        expires_at: at(600),
+        filed_by: person("bob"),
+        filed_at: "2025-06-15T15:06:40.000Z".into(),
+        expires_at: "2025-06-15T15:16:40.000Z".into(),
         left: Duration::from_millis(581_900),
         answered: None,
         used: None,
         escalated_at: None,
-        evidence: None,
+        kept: None,
     }
 }
 
@@ -51,20 +52,25 @@ fn all_that_is_needed_is_on_it() {
     request.asker.labels.insert("ticket".into(), "7".into());
     request.asker.why = Some("it is\nneeded".into());
     request.evidence = Some(evidence("log.txt", "line\n"));
+    let kept = Kept::of(&request, &scene.facts);
     let bound = scene.bound(request);
     let mut entry = entry(bound);
-    entry.evidence = Some(b"line\n".to_vec());
-    let answered =
-        Answered { approved: false, by: person("amy"), at: entry.filed_at, text: Some("no\x1b".into()) };
+    entry.kept = Some(kept);
+    let answered = Answered {
+        approved: false,
+        by: person("amy"),
+        at: entry.filed_at.clone(),
+        text: Some("no\x1b".into()),
+    };
     let lately = [Lately { id: "0000000000aa".into(), agent: Some("x".into()), answered }];
     let text = Paper::of(&entry, &lately).screen();
     let dir = scene.dir.display().to_string();
     let sh = std::fs::canonicalize("/bin/sh").unwrap();
     let hash = |bytes: &[u8]| crate::approval::files::content(bytes).sha256;
     for part in [
-        "approval   k7f39xq2m4td  pending, expires in 9m 41s (2025-06-15T15:16:40Z)\n".to_string(),
+        "approval   k7f39xq2m4td  pending, expires in 9m 41s (2025-06-15T15:16:40.000Z)\n".to_string(),
         format!("           digest {}\n", entry.digest),
-        "filed      2025-06-15T15:06:40Z by 'bob' (uid 1000, logged in as 1001)\n".into(),
+        "filed      2025-06-15T15:06:40.000Z by 'bob' (uid 1000, logged in as 1001)\n".into(),
         "command    3 words\n           [0] sh\n           [1] ./s.sh\n           [2] 'a b'\n".into(),
         format!("program    {}\n", sh.display()),
         hash(&std::fs::read(&sh).unwrap()),
@@ -78,7 +84,7 @@ fn all_that_is_needed_is_on_it() {
         "memory 1G".into(),
         "profile host".into(),
         format!("policy     {dir}/policy.toml\n           sha256 {}\n", scene.policy[0].sources[0].sha256),
-        "lately     0000000000aa for 'x': declined by 'amy' (uid 1000, logged in as 1001) at 2025-06-15T15:06:40Z: no\\x1b\n".into(),
+        "lately     0000000000aa for 'x': declined by 'amy' (uid 1000, logged in as 1001) at 2025-06-15T15:06:40.000Z: no\\x1b\n".into(),
         "asker      agent 'lead', session 's 1'\n           label ticket = 7\n".into(),
         "why        the asker says:\n           | it is\n           | needed\n".into(),
         format!("evidence   log.txt\n           5 bytes, sha256 {}\n           | line\n", hash(b"line\n")),
@@ -94,15 +100,16 @@ fn answers_uses_and_edits_are_shown() {
     let mut entry = entry(scene.bound(asking(["sh", "-c", "new"])));
     entry.state = State::Consumed;
     entry.asked_argv = Some(["sh", "-c", "old"].iter().map(|word| (*word).into()).collect());
-    entry.answered = Some(Answered { approved: true, by: person("amy"), at: entry.filed_at, text: None });
-    entry.used = Some((entry.expires_at, "r1".into()));
-    entry.escalated_at = Some(entry.filed_at);
+    entry.answered =
+        Some(Answered { approved: true, by: person("amy"), at: entry.filed_at.clone(), text: None });
+    entry.used = Some((entry.expires_at.clone(), "r1".into()));
+    entry.escalated_at = Some(entry.filed_at.clone());
     let text = Paper::of(&entry, &[]).screen();
     for part in [
-        "approval   k7f39xq2m4td  consumed (2025-06-15T15:16:40Z)\n",
-        "answer     approved by 'amy' (uid 1000, logged in as 1001) at 2025-06-15T15:06:40Z\n",
-        "used       2025-06-15T15:16:40Z by run r1\n",
-        "escalated  2025-06-15T15:06:40Z\n",
+        "approval   k7f39xq2m4td  consumed (2025-06-15T15:16:40.000Z)\n",
+        "answer     approved by 'amy' (uid 1000, logged in as 1001) at 2025-06-15T15:06:40.000Z\n",
+        "used       2025-06-15T15:16:40.000Z by run r1\n",
+        "escalated  2025-06-15T15:06:40.000Z\n",
         "asked for  3 words\n           [0] sh\n           [1] -c\n           [2] old\n",
         "edited to  3 words\n           [0] sh\n           [1] -c\n           [2] new\n",
         "lately     nothing was answered to this yet\n",
