@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use super::bytes::Bytes;
 use super::files::{self, Content, Named};
 use super::refusal::unbindable;
-use crate::decision::{Denial, Grant, RuleRef};
+use crate::decision::{Denial, Grant, RuleRef, ToolCall};
 use crate::policy::model::Policy;
-use crate::program;
+use crate::program::{self, Program};
 use crate::request::{Asker, Evidence, Stdin, quote};
 
 mod difference;
@@ -46,15 +46,30 @@ impl Cause {
         let file = rule.at.file.as_os_str().as_bytes().into();
         Cause { id: rule.id.clone(), file, line: rule.at.line, reason: reason.to_owned() }
     }
+
+    /// The deciding rule, and all that the rules together say about why.
+    pub fn of_grant(grant: &Grant) -> Cause {
+        let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
+        Cause::of(&grant.rule, &why)
+    }
 }
 
 /// A call of a typed tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCall {
+pub struct BoundTool {
     /// Its name.
     pub name: String,
-    /// Its arguments.
+    /// Its arguments, of their parameters' types.
     pub arguments: Map<String, Value>,
+    /// Those whose values are content: they go to standard input or into a file.
+    pub content: Vec<String>,
+}
+
+impl BoundTool {
+    fn of(call: &ToolCall) -> BoundTool {
+        let ToolCall { name, arguments, content, .. } = call;
+        BoundTool { name: name.clone(), arguments: arguments.clone(), content: content.clone() }
+    }
 }
 
 /// A path and what the file held.
@@ -105,7 +120,7 @@ pub struct Bound {
     /// Why a person is asked.
     pub causes: Vec<Cause>,
     /// The tool that is called, where one is.
-    pub tool: Option<ToolCall>,
+    pub tool: Option<BoundTool>,
     /// Every policy file: path and SHA-256.
     pub policies: Vec<(Bytes, String)>,
     /// The asker.
@@ -129,8 +144,6 @@ pub struct Asking<'a> {
     pub asker: &'a Asker,
     /// `--evidence`.
     pub evidence: Option<&'a Evidence>,
-    /// The tool that is called.
-    pub tool: Option<ToolCall>,
     /// Why a person is asked.
     pub causes: Vec<Cause>,
     /// The policies that judge.
@@ -148,13 +161,13 @@ impl Bound {
         let asker = asking.asker;
         Ok(Bound {
             argv: argv.iter().map(Bytes::from).collect(),
-            program: Some(program(grant)?),
+            program: grant.program.as_ref().map(program).transpose()?,
             cwd: grant.cwd.as_os_str().as_bytes().into(),
             env: grant.envp.iter().map(|entry| variable(entry.as_bytes())).collect(),
             stdin: input(&grant.stdin)?,
-            files: files::named(grant.cwd_fd.as_fd(), &argv)?,
+            files: named(grant, &argv)?,
             causes: asking.causes,
-            tool: asking.tool,
+            tool: grant.tool.as_ref().map(BoundTool::of),
             policies: policies(asking.policies),
             agent: asker.agent.clone(),
             session: asker.session.clone(),
@@ -180,15 +193,23 @@ impl Bound {
     }
 }
 
-fn program(grant: &Grant) -> Result<BoundFile, Box<Denial>> {
-    let path = grant.program.path.as_os_str().as_bytes();
-    let content = program::hash(&grant.program);
-    let sha256 = content.map_err(|error| {
+fn program(program: &Program) -> Result<BoundFile, Box<Denial>> {
+    let path = program.path.as_os_str().as_bytes();
+    let sha256 = program::hash(program).map_err(|error| {
         let why = quote::escape_text(&files::reason(&error));
         unbindable(format!("the program {} cannot be read: {why}", quote::repr(path)))
     })?;
-    let size = nix::sys::stat::fstat(&grant.program.file).map_or(0, |stat| stat.st_size.unsigned_abs());
+    let size = nix::sys::stat::fstat(&program.file).map_or(0, |stat| stat.st_size.unsigned_abs());
     Ok(BoundFile { path: path.into(), content: Content { size, sha256 } })
+}
+
+/// What words name; of a built-in action, the file that it is about.
+fn named(grant: &Grant, argv: &[&[u8]]) -> Result<Vec<Named>, Box<Denial>> {
+    let action = grant.tool.as_ref().and_then(|tool| tool.action.as_ref());
+    match action.map(|action| action.path.as_os_str().as_bytes()) {
+        Some(path) => files::named(grant.cwd_fd.as_fd(), &[b"", path]),
+        None => files::named(grant.cwd_fd.as_fd(), argv),
+    }
 }
 
 fn variable(entry: &[u8]) -> Variable {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::bound::{BoundFile, BoundInput, Cause, Variable};
 use super::bytes::Bytes;
 use super::entry::{Answered, Entry};
-use super::files::Content;
+use super::files::{self, Content};
 use super::screen::Paper;
 use crate::request::mask::{MASKED, mask_argv, mask_variable};
 use crate::request::quote::lossless;
@@ -100,7 +100,11 @@ pub fn record(entry: &Entry) -> Value {
     to.insert("argv".into(), masked(&bound.argv).into());
     to.insert("asked_argv".into(), entry.asked_argv.as_deref().map(masked).into());
     let tool = bound.tool.as_ref().map(|tool| {
-        let arguments = tool.arguments.iter().map(|(name, value)| (name.clone(), masked_value(name, value)));
+        let shown = |(name, value): (&String, &Value)| {
+            let text = value.as_str().filter(|_| tool.content.contains(name));
+            (name.clone(), text.map_or_else(|| masked_value(name, value), measured))
+        };
+        let arguments = tool.arguments.iter().map(shown);
         json!({"name": tool.name, "arguments": arguments.collect::<Map<_, _>>()})
     });
     to.insert("tool".into(), tool.into());
@@ -121,14 +125,19 @@ pub fn record(entry: &Entry) -> Value {
 
 /// A tool's argument without what its name or its look says is a secret; longer texts are content, and left out.
 fn masked_value(name: &str, value: &Value) -> Value {
-    const LONG: usize = 1024;
+    const LONG: usize = 256;
     match value {
-        Value::String(text) if text.len() > LONG => format!("[{} bytes]", text.len()).into(),
+        Value::String(text) if text.len() > LONG => measured(text),
         Value::String(text) => lossless(&mask_variable(name.as_bytes(), text.as_bytes())).into(),
         Value::Array(list) => list.iter().map(|one| masked_value(name, one)).collect(),
         Value::Object(_) => MASKED.into(),
         other => other.clone(),
     }
+}
+
+fn measured(text: &str) -> Value {
+    let content = files::content(text.as_bytes());
+    json!({"bytes": content.size, "sha256": content.sha256})
 }
 
 /// A list of texts under `name`, and the exact bytes where they are not UTF-8.

@@ -13,7 +13,7 @@ use super::bytes::Bytes;
 use super::entry::Entry;
 use super::refusal::refusal;
 use crate::decision::{Denial, Facts};
-use crate::request::{Ask, Evidence, Request, Stdin};
+use crate::request::{Arguments, Ask, Evidence, Request, Stdin};
 
 /// The largest standard input that is kept, in bytes.
 pub const MOST_INPUT: usize = 1 << 20;
@@ -162,7 +162,9 @@ impl Entry {
     pub(super) fn filed(&self, kept: &Kept) -> Request {
         let bound = &self.bound;
         let ask = match &bound.tool {
-            Some(tool) => Ask::Tool { name: tool.name.clone(), arguments: tool.arguments.clone() },
+            Some(tool) => {
+                Ask::Tool { name: tool.name.clone(), arguments: Arguments::Typed(tool.arguments.clone()) }
+            }
             None => Ask::Argv(bound.argv.iter().map(os).collect()),
         };
         let evidence = kept.evidence_name.as_ref().zip(kept.evidence.as_ref());

@@ -148,7 +148,8 @@ impl Screen {
                 .content
                 .as_ref()
                 .map_or_else(|| "directory, its content is not bound".into(), content_of);
-            self.row("file", &format!("[{}] {}", named.word, display(&named.path.0)));
+            let path = display(&named.path.0);
+            self.row("file", &if bound.argv.is_empty() { path } else { format!("[{}] {path}", named.word) });
             self.more(&what);
         }
         let mut label = "env";

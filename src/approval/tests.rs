@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::bound::{Asking, Bound, Cause, ToolCall};
-use crate::decision::{Decision, Denial, Facts, Grant, decide};
+use super::bound::{Asking, Bound, Cause};
+use crate::decision::{Decision, Denial, Facts, Grant, called, decide, decide_called};
 use crate::policy::load::{LoadContext, load};
 use crate::policy::model::Policy;
-use crate::request::{Ask, Asker, Evidence, Request};
+use crate::request::{Arguments, Ask, Evidence, Request};
 
 /// A directory of the test's own, removed at its end.
 pub struct Scene {
@@ -65,10 +65,23 @@ impl Scene {
 
     /// The grant of a request that has to be approved.
     pub fn grant(&self, request: Request) -> Grant {
-        let Ask::Argv(words) = &request.ask else { panic!("words are needed") };
-        match decide(&self.policy, words.clone(), request, &self.facts) {
+        match self.judge(request) {
             Decision::Ask(grant) => grant,
             other => panic!("not asked: {other:?}"),
+        }
+    }
+
+    fn judge(&self, mut request: Request) -> Decision {
+        let (policies, facts) = (&self.policy, &self.facts);
+        match std::mem::take(&mut request.ask) {
+            Ask::Argv(words) => decide(policies, words, request, facts),
+            Ask::Tool { name, arguments } => {
+                match called(policies, &name, &arguments, &mut request, facts, &mut Vec::new()) {
+                    Ok(called) => decide_called(policies, called, request, facts, &mut Vec::new()),
+                    Err(decision) => *decision,
+                }
+            }
+            other => panic!("words or a tool are needed, not {other:?}"),
         }
     }
 
@@ -79,18 +92,10 @@ impl Scene {
 
     pub fn try_bound(&self, request: Request) -> Result<Bound, Box<Denial>> {
         let (asker, evidence) = (request.asker.clone(), request.evidence.clone());
-        self.bind(self.grant(request), &asker, evidence.as_ref(), None)
-    }
-
-    pub fn bind(
-        &self,
-        grant: Grant,
-        asker: &Asker,
-        evidence: Option<&Evidence>,
-        tool: Option<ToolCall>,
-    ) -> Result<Bound, Box<Denial>> {
-        let causes = vec![Cause::of(&grant.rule, &grant.reason)];
-        Bound::of(&grant, Asking { asker, evidence, tool, causes, policies: &self.policy })
+        let grant = self.grant(request);
+        let causes = vec![Cause::of_grant(&grant)];
+        let evidence = evidence.as_ref();
+        Bound::of(&grant, Asking { asker: &asker, evidence, causes, policies: &self.policy })
     }
 }
 
@@ -108,4 +113,11 @@ pub fn asking<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Request 
 /// Evidence of this content.
 pub fn evidence(name: &str, content: &str) -> Evidence {
     Evidence { name: Path::new(name).to_path_buf(), bytes: content.into() }
+}
+
+/// A call of a tool.
+pub fn calling(name: &str, arguments: serde_json::Value) -> Request {
+    let serde_json::Value::Object(arguments) = arguments else { panic!("an object") };
+    let ask = Ask::Tool { name: name.into(), arguments: Arguments::Typed(arguments) };
+    Request { ask, ..Request::default() }
 }

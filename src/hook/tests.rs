@@ -6,8 +6,8 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use super::{Heard, Job, run_all};
@@ -27,6 +27,24 @@ pub(crate) fn users() -> Vec<Option<u32>> {
     if process::ids().0 == 0 { vec![None, Some(NOBODY)] } else { vec![None] }
 }
 
+/// Where a forked process writes its panics; 0 in the test runner itself.
+static PANICS: AtomicI32 = AtomicI32::new(0);
+
+/// Installed before any fork: in a child the lock of the hook may be held by a thread that is not there.
+fn tell_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| match PANICS.load(Ordering::Relaxed) {
+            0 => before(info),
+            number => {
+                let told = fd::duplicate(number).map(fs::File::from);
+                let _ = told.and_then(|mut told| told.write_all(info.to_string().as_bytes()));
+            }
+        }));
+    });
+}
+
 /// A process of its own, of one thread, that ends with its body.
 pub(crate) struct Apart {
     pub pid: Pid,
@@ -36,12 +54,12 @@ pub(crate) struct Apart {
 impl Apart {
     /// Runs `body` there, as this user, in a directory of its own.
     pub fn start(user: Option<u32>, body: impl FnOnce(&Bench)) -> Apart {
+        tell_panics();
         let (read, write) = fd::pipe().unwrap();
         let pid = process::fork_for_test(|| {
             // Else a script that another test is just writing could not be executed there.
             fd::close_all_but(&mut [0, 1, 2, write.as_raw_fd()]);
-            let said = fs::File::from(write.try_clone().unwrap());
-            std::panic::set_hook(Box::new(move |info| drop((&said).write_all(info.to_string().as_bytes()))));
+            PANICS.store(write.as_raw_fd(), Ordering::Relaxed);
             if let Some(id) = user {
                 process::become_user_for_test(id);
             }

@@ -15,6 +15,7 @@ pub mod place;
 pub mod runners;
 mod schema;
 pub mod stack;
+pub mod template;
 pub mod trust;
 pub mod units;
 pub mod value;

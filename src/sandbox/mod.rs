@@ -302,7 +302,9 @@ impl Confinement {
     /// Standard input cannot be opened, a layer that the policy requires cannot be had, or a descriptor is missing.
     pub fn prepare(grant: Grant, guarded: Vec<PathBuf>) -> Result<Confinement, PrepareError> {
         let input = Input::open(grant.stdin)?;
-        let Program { path, device, inode, kind, file, .. } = grant.program;
+        let Some(Program { path, device, inode, kind, file, .. }) = grant.program else {
+            return Err(PrepareError::System(io::Error::other("a built-in action is no command to confine")));
+        };
         Ok(Confinement {
             argv: grant.argv,
             envp: grant.envp,

@@ -5,7 +5,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Bound, BoundFile, BoundInput, Cause, ToolCall, Variable};
+use super::{Bound, BoundFile, BoundInput, BoundTool, Cause, Variable};
 use crate::approval::files::{Named, hex};
 
 const VERSION: &[u8] = b"guardexec approval 1";
@@ -147,7 +147,8 @@ fn cause(to: &mut Encoder, cause: &Cause) {
         .piece(cause.reason.as_bytes());
 }
 
-fn call(to: &mut Encoder, call: &ToolCall) {
+fn call(to: &mut Encoder, call: &BoundTool) {
+    // Which of them are content is the policy's to say, and its hash is bound.
     to.piece(call.name.as_bytes());
     let mut arguments: Vec<_> = call.arguments.iter().collect();
     // The order in which a caller writes them means nothing.

@@ -5,8 +5,35 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::approval::tests::{Scene, asking, evidence};
+use crate::approval::tests::{Scene, asking, calling, evidence};
 use crate::request::{Ask, Request};
+
+const TOOLS: &str = r#"
+[sandbox]
+profile = "host"
+[[rule]]
+id = "shell"
+program = "sh"
+decision = "ask"
+[tools.refund]
+description = "x"
+argv = ["sh", "-c", "true", "{amount}", "{to}"]
+params.amount = { type = "integer" }
+params.to = { type = "string", default = "nobody" }
+decision = "ask"
+[tools.credit]
+description = "x"
+argv = ["sh", "-c", "true", "{amount}", "{to}"]
+params.amount = { type = "integer" }
+params.to = { type = "string" }
+decision = "ask"
+[tools.remove]
+description = "x"
+action = "delete_file"
+root = "files"
+params.path = { type = "string" }
+decision = "ask"
+"#;
 
 type Change = Box<dyn Fn(&mut Request)>;
 
@@ -78,13 +105,8 @@ fn any_single_field_makes_it_another_request_and_is_named() {
 
 #[test]
 fn a_tool_and_each_of_its_arguments_count_but_not_their_order() {
-    let scene = scene();
-    let bound = |name: &str, arguments: serde_json::Value| {
-        let serde_json::Value::Object(arguments) = arguments else { panic!("an object") };
-        let tool = ToolCall { name: name.into(), arguments };
-        let grant = scene.grant(asking(["sh", "-c", "true"]));
-        scene.bind(grant, &Asker::default(), None, Some(tool)).unwrap()
-    };
+    let scene = Scene::under(TOOLS);
+    let bound = |name: &str, arguments: serde_json::Value| scene.bound(calling(name, arguments));
     let first = bound("refund", serde_json::json!({"amount": 7, "to": "x"}));
     assert_eq!(first.digest(), bound("refund", serde_json::json!({"to": "x", "amount": 7})).digest());
     for (other, what) in [
@@ -92,10 +114,7 @@ fn a_tool_and_each_of_its_arguments_count_but_not_their_order() {
             bound("refund", serde_json::json!({"amount": 8, "to": "x"})),
             "the argument 'amount' is another one",
         ),
-        (
-            bound("refund", serde_json::json!({"amount": "7", "to": "x"})),
-            "the argument 'amount' is another one",
-        ),
+        (bound("refund", serde_json::json!({"amount": 7, "to": "y"})), "the argument 'to' is another one"),
         (bound("refund", serde_json::json!({"amount": 7})), "the argument 'to' is another one"),
         (
             bound("credit", serde_json::json!({"amount": 7, "to": "x"})),
@@ -106,6 +125,23 @@ fn a_tool_and_each_of_its_arguments_count_but_not_their_order() {
         assert_eq!(first.difference(&other).unwrap(), Difference { stale: false, what: what.into() });
         assert_ne!(first.digest(), other.digest());
     }
+}
+
+#[test]
+fn an_action_is_bound_to_the_file_that_it_is_about() {
+    let scene = Scene::under(TOOLS);
+    scene.file("files/a", "one");
+    let remove = || scene.bound(calling("remove", serde_json::json!({"path": "a"})));
+    let first = remove();
+    assert!(first.program.is_none() && first.argv.is_empty());
+    assert_eq!(first.cwd.0, scene.dir.join("files").as_os_str().as_bytes());
+    scene.file("files/a", "two");
+    let stale = Difference { stale: true, what: "the content of 'a' changed".into() };
+    assert_eq!(first.difference(&remove()), Some(stale));
+    let text =
+        crate::approval::screen::Paper { bound: &first, evidence: None, entry: None, lately: None }.screen();
+    assert!(text.starts_with("tool       remove\n           path = a\ncwd "), "{text}");
+    assert!(text.contains("file       a\n           3 bytes, sha256 "), "{text}");
 }
 
 #[test]
