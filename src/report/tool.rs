@@ -10,10 +10,10 @@ use crate::policy::model::{EffectiveLimits, ToolOutput};
 use crate::request::{Arguments, quote};
 
 use super::compose::signal_name;
-use super::mask::mask_argv;
 use super::result::{ErrorDoc, LimitDoc, ResultDoc};
 use super::status::Status;
 use super::text;
+use crate::request::mask::mask_argv;
 
 /// A longer text among the arguments is told by its length and its hash.
 const LONGEST: usize = 256;

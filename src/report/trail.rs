@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use crate::policy::model::Policy;
 use crate::policy::trust;
+use crate::request::mask::{mask_command, mask_text, mask_value};
 
 use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
-use super::mask::{mask_command, mask_text, mask_value};
 use super::result::{AuditDoc, ErrorDoc, ResultDoc};
 use super::status::Status;
 use super::tool::ToolDoc;

@@ -274,10 +274,11 @@ fn connect(dir: &Dir) -> Result<Connection, StateError> {
     let db = Connection::open_with_flags(dir.file(DATABASE), flags)?;
     db.busy_timeout(STRANGERS)?;
     // FULL: what was committed is on the disk. No temporary files anywhere else. Nothing that stands in the file may call
-    // functions with side effects, and a cell that does not fit its page is damage.
+    // functions with side effects, and a cell that does not fit its page is damage. What is removed is overwritten: it may
+    // be a secret.
     db.execute_batch(
         "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF;
-         PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;",
+         PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON; PRAGMA secure_delete = ON;",
     )?;
     Ok(db)
 }
