@@ -4,6 +4,7 @@ mod authorize;
 mod explain;
 mod outgoing;
 mod outputs;
+mod permit;
 mod tool;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,6 +31,7 @@ use crate::request::words;
 use crate::request::{Ask, Request, Stdin};
 use crate::run::{self, How, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
+use crate::state;
 use crate::switch::Switch;
 use crate::sys;
 
@@ -57,6 +59,18 @@ pub struct Surroundings {
     pub search: Search,
     /// What loading them has to know.
     pub load: LoadContext,
+}
+
+impl Surroundings {
+    /// What decides where the store is, besides the policies.
+    pub(crate) fn caller(&self, option: Option<PathBuf>) -> state::place::Caller {
+        state::place::Caller {
+            option,
+            xdg_state_home: self.facts.variable(b"XDG_STATE_HOME"),
+            home: self.facts.home.clone(),
+            uid: self.load.uid,
+        }
+    }
 }
 
 /// What came of a call.
@@ -130,11 +144,13 @@ fn through(
     }
     let switches = Switch::all(&policies);
     let run_id = doc.run_id.clone();
+    let store = state::place::resolve(&policies, &around.caller(call.state))?;
     let authority = Authority {
         policies: &policies,
         switches: &switches,
         facts: &around.facts,
         run_id: &run_id,
+        store: &store,
         dry: false,
     };
     let mut by = Authorized::default();

@@ -61,11 +61,13 @@ fn stages(
     doc.judged_by(&policies);
     let switches = Switch::all(&policies);
     let run_id = doc.run_id.clone();
+    let store = crate::state::place::resolve(&policies, &around.caller(call.state))?;
     let authority = Authority {
         policies: &policies,
         switches: &switches,
         facts: &around.facts,
         run_id: &run_id,
+        store: &store,
         dry: true,
     };
     let mut by = Authorized::default();
