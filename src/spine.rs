@@ -77,6 +77,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
+    doc.tool = ToolDoc::of_request(&call.request);
     let excerpt = match through(call, around, outputs, &mut doc) {
         Ok(()) => None,
         Err(error) => {
@@ -118,9 +119,6 @@ fn through(
         _ => None,
     };
     let why = call.request.asker.why.clone();
-    if let Ask::Tool { name, arguments } = &call.request.ask {
-        doc.tool = Some(ToolDoc::asked(name, arguments));
-    }
     let switches = Switch::all(&policies);
     let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
     let Authorized { argv, decision } = match authority.authorize(call.request, &mut Vec::new()) {

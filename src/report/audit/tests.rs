@@ -97,7 +97,7 @@ fn records_form_a_chain_in_the_documented_shape() {
     let keys: Vec<&str> = read[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys.join(" "),
-        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped command program cwd \
+        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped command tool program cwd \
          agent session labels why policy hash"
     );
     assert_eq!(fs::metadata(dir.log()).unwrap().mode() & 0o7777, 0o600);
