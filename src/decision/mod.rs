@@ -39,6 +39,7 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
+pub use asker::asker_of;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
 pub use judge::{PRIVATE_TMP, decide, decide_with};
