@@ -29,7 +29,7 @@ use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
-use crate::request::{Ask, Request, Stdin};
+use crate::request::{Request, Stdin};
 use crate::run::{self, How, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
 use crate::state;
@@ -95,6 +95,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
+    doc.tool = ToolDoc::of_request(&call.request);
     let excerpt = match through(call, around, outputs, &mut doc) {
         Ok(()) => None,
         Err(error) => {
@@ -162,9 +163,7 @@ fn under(
     doc: &mut ResultDoc,
 ) -> Result<(), PolicyError> {
     let why = request.asker.why.clone();
-    if let Ask::Tool { name, arguments } = &request.ask {
-        doc.tool = Some(ToolDoc::asked(name, arguments));
-    }
+    doc.tool = ToolDoc::of_request(&request);
     let mut by = Authorized::default();
     let came = match authority.authorize(request, &mut by, &mut Vec::new()) {
         Ok(came) => came,

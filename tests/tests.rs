@@ -21,4 +21,5 @@ mod passing;
 mod policies;
 mod runner;
 mod switch;
+mod tools;
 mod tree;

@@ -13,6 +13,7 @@ use crate::report::compose::rule_doc;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
+use crate::report::tool::ToolDoc;
 use crate::request::quote::escape_text;
 use crate::switch::Switch;
 
@@ -35,6 +36,7 @@ pub fn explain(call: Call, around: &Surroundings) -> Explained {
     let now = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(now), now);
     doc.asked_by(&call.request.asker);
+    doc.tool = ToolDoc::of_request(&call.request);
     let mut steps = Vec::new();
     let mut excerpt = None;
     let allowed = match stages(call, around, &mut doc, &mut steps) {
