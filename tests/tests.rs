@@ -20,5 +20,6 @@ mod output;
 mod passing;
 mod policies;
 mod runner;
+mod state;
 mod switch;
 mod tree;
