@@ -99,6 +99,7 @@ impl Trail {
             labels: labels.collect(),
             why: asked.why.map(mask),
             policy: doc.policy.clone(),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
@@ -153,6 +154,7 @@ impl Trail {
                 .error
                 .clone()
                 .map(|error| ErrorDoc { message: mask_text::<&[u8]>(&error.message, &[]), ..error }),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
