@@ -20,7 +20,7 @@ use crate::sys::account::Person;
 
 mod said;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// A part of a transaction that may say no.
 type Outcome<T> = Result<Result<T, Box<Denial>>, StateError>;
