@@ -2,6 +2,7 @@
 
 mod authorize;
 mod explain;
+mod outgoing;
 mod outputs;
 mod tool;
 
@@ -9,14 +10,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use authorize::{Authority, Authorized};
+use authorize::{Authority, Authorized, Came};
 pub use explain::{Explained, explain};
-pub use outputs::{Output, RESULT_TARGET};
+use outgoing::Origin;
+pub use outputs::{Output, Place, RESULT_TARGET};
 
 use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
+use crate::policy::oversight::{self, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
@@ -113,31 +116,40 @@ fn through(
             return Ok(());
         }
     };
-    let command = match &call.request.ask {
-        Ask::Command(text) => Some(text.clone()),
-        _ => None,
-    };
+    if call.pass_through && outgoing::is_checked(&policies) {
+        doc.failed(
+            "output_checked",
+            "the policy checks the output before it goes out, so it cannot be passed through as it comes",
+            Some("use --output json or --output text"),
+        );
+        return unusable(&mut trail, doc);
+    }
     let why = call.request.asker.why.clone();
     if let Ask::Tool { name, arguments } = &call.request.ask {
         doc.tool = Some(ToolDoc::asked(name, arguments));
     }
     let switches = Switch::all(&policies);
-    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
-    let Authorized { argv, decision } = match authority.authorize(call.request, &mut Vec::new()) {
-        Ok(authorized) => authorized,
+    let run_id = doc.run_id.clone();
+    let authority = Authority {
+        policies: &policies,
+        switches: &switches,
+        facts: &around.facts,
+        run_id: &run_id,
+        dry: false,
+    };
+    let mut by = Authorized::default();
+    let came = match authority.authorize(call.request, &mut by, &mut Vec::new()) {
+        Ok(came) => came,
         Err(error) => {
             let Err(unwritten) = trail.failed(doc, "policy", &error.one_line()) else { return Err(error) };
             trail::unrecorded(doc, &unwritten);
             return Ok(());
         }
     };
-    if let Some(argv) = &argv {
-        doc.of_words(argv);
-    }
-    let grant = settle(decision, doc);
+    let grant = settled(came, &mut by, doc);
     let asked = Asked {
-        words: argv.iter().flatten().map(|w| w.as_bytes()).collect(),
-        command: command.as_deref().filter(|_| argv.is_none()),
+        words: by.argv.iter().flatten().map(|w| w.as_bytes()).collect(),
+        command: by.command.as_deref().filter(|_| by.argv.is_none()),
         why: why.as_deref(),
     };
     if let Err(error) = trail.decided(doc, &asked, grant.is_none()) {
@@ -145,7 +157,17 @@ fn through(
         return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
+    let origin = Origin {
+        rule: grant.rule.clone(),
+        ids: grant.ids.clone(),
+        tool: grant.tool.clone(),
+        cwd: grant.cwd.clone(),
+    };
     carry_out(grant, &authority, call.pass_through, doc);
+    outgoing::judge(&authority, &origin, &by, doc);
+    if let Some(tool) = origin.tool.as_ref().filter(|tool| tool.action.is_none()) {
+        doc.shaped(tool);
+    }
     let switched = match doc.stage {
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
@@ -154,6 +176,33 @@ fn through(
         trail::unrecorded(doc, &error);
     }
     Ok(())
+}
+
+/// Records that guardexec itself ended the call before it was judged.
+fn unusable(trail: &mut Trail, doc: &mut ResultDoc) -> Result<(), PolicyError> {
+    let kind = doc.error.as_ref().map_or("error", |e| &e.kind).to_owned();
+    let message = doc.reason.clone().unwrap_or_default();
+    if let Err(error) = trail.failed(doc, &kind, &message) {
+        trail::unrecorded(doc, &error);
+    }
+    Ok(())
+}
+
+/// Writes what an authorization came to into the result; gives the grant where the request may run.
+fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant> {
+    doc.asked_by(&by.asker);
+    doc.checked(std::mem::take(&mut by.findings));
+    doc.warnings.append(&mut by.warnings);
+    if let Some(argv) = &by.argv {
+        doc.of_words(argv);
+    }
+    match came {
+        Came::To(decision) => settle(*decision, doc),
+        Came::Cancelled(signal) => {
+            doc.cancelled(signal);
+            None
+        }
+    }
 }
 
 /// A policy whose own examples do not come out as it says is unusable.
@@ -197,8 +246,8 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, facts } = authority;
+fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
+    let Authority { policies, switches, facts, .. } = authority;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
     let look: &dyn Fn() -> bool = &|| stopped().is_some();
@@ -209,7 +258,6 @@ fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, do
         }
         return;
     }
-    let tool = grant.tool.take();
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
         Stdin::File(path) => Some(path.clone()),
@@ -230,9 +278,6 @@ fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, do
             if let (How::NotStarted { step: Step::Input, errno }, Some(path)) = (ended.how, input) {
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });
-            }
-            if let Some(tool) = &tool {
-                doc.shaped(tool);
             }
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
@@ -260,7 +305,12 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    sources.chain(audits(policies).flat_map(trail::files_of)).collect()
+    // The store is a directory, and kept out of sight besides: see `confine`.
+    let led = oversight::files(policies).into_iter().filter(|led| led.role != Role::State);
+    sources
+        .chain(led.map(|led| led.path.to_path_buf()))
+        .chain(audits(policies).flat_map(trail::files_of))
+        .collect()
 }
 
 fn audits(policies: &[Policy]) -> impl Iterator<Item = PathBuf> {

@@ -40,6 +40,7 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
+pub use asker::{listed, settle as settle_asker};
 pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
@@ -266,6 +267,14 @@ pub struct Grant {
     pub(crate) wanted: Wanted,
     /// Sentences for the result's `warnings`.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Grant {
+    /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows.
+    pub(crate) fn ask_for(&mut self, reason: String) {
+        self.verdict = Verdict::Ask;
+        self.asks.push(reason);
+    }
 }
 
 /// What judging may know of the caller and the machine.

@@ -48,12 +48,8 @@ pub struct Asked<'p> {
 /// The checks of all policies that speak of a request which these rules and tools decided, in the order in which
 /// they stand.
 pub fn checks_for<'p>(policies: &'p [Policy], on: CheckOn, ids: &[&str]) -> Vec<Asked<'p>> {
-    let speaks = |check: &Check| {
-        let matches = check.matches.as_ref();
-        check.on == on && matches.is_none_or(|names| names.iter().any(|name| ids.contains(&name.as_str())))
-    };
     let of = |policy: &'p Policy| {
-        let checks = policy.oversight.checks.iter().filter(|check| speaks(check));
+        let checks = policy.oversight.checks.iter().filter(|check| check.on == on && check.speaks_of(ids));
         checks.map(|check| Asked { check, path: policy_path(policy) })
     };
     policies.iter().flat_map(of).collect()

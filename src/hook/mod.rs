@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use attend::{run, run_all};
-pub use trusted::{files_of, open};
+pub use trusted::open;
 
 use crate::policy::model::Hook;
 use crate::run::LimitKind;

@@ -9,7 +9,7 @@ use super::error::printable;
 use super::hooks::is_hook;
 use super::model::{EnvPolicy, Place, Policy, Profile, Rule, Tool, Verdict};
 use super::runners::runs_arguments;
-use super::schema::placeholders;
+use super::template::placeholders;
 
 /// One thing to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,12 +218,10 @@ fn template(tool: &Tool, findings: &mut Vec<Finding>) {
             hint: Some("pass it as an argument of its own after the code".to_owned()),
         });
     }
-    if tool.action.is_some() {
-        return;
-    }
-    for param in &tool.params {
-        if !tool.argv.iter().chain(&tool.stdin).any(|word| placeholders(word).any(|name| name == param.name))
-        {
+    // A built-in action knows its own parameters.
+    for param in tool.params.iter().filter(|_| tool.action.is_none()) {
+        let mut words = tool.argv.iter().chain(&tool.stdin);
+        if !words.any(|word| placeholders(word).any(|name| name == param.name)) {
             findings.push(Finding {
                 code: "unused_parameter",
                 message: format!(

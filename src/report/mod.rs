@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod compose;
+mod guarded;
 pub mod json;
 pub mod result;
 pub mod run_id;

@@ -136,10 +136,10 @@ impl ResultDoc {
             How::Said(Said::Broken(message)) => self.failed("action", &message, None),
             How::TimedOut => {
                 self.limit = Some("wall_time");
-                self.stopped(Status::Timeout, None, wall_time.map(text::duration));
+                self.cut_short(Status::Timeout, None, wall_time.map(text::duration));
             }
-            How::Cancelled(signal) => self.stopped(Status::Cancelled, Some(signal), None),
-            How::Stopped => self.stopped(Status::Cancelled, None, None),
+            How::Cancelled(signal) => self.cut_short(Status::Cancelled, Some(signal), None),
+            How::Stopped => self.cut_short(Status::Cancelled, None, None),
         }
     }
 
@@ -153,7 +153,7 @@ impl ResultDoc {
         self.text = self.ran_text_of(self.stdout.as_deref().unwrap_or_default());
     }
 
-    fn stopped(&mut self, status: Status, signal: Option<i32>, limit_value: Option<String>) {
+    fn cut_short(&mut self, status: Status, signal: Option<i32>, limit_value: Option<String>) {
         self.status = status;
         self.exit_status = status.exit_status(None, signal);
         self.signal = signal.map(signal_name);
@@ -170,7 +170,7 @@ impl ResultDoc {
     }
 
     /// The text of a run that came to its own end, with this in the place of its standard output.
-    fn ran_text_of(&self, stdout: &str) -> String {
+    pub(super) fn ran_text_of(&self, stdout: &str) -> String {
         text::ran(&text::Ran {
             status: self.status,
             exit_status: self.exit_status,
@@ -190,7 +190,9 @@ impl ResultDoc {
             self.status,
             Status::Signaled | Status::Timeout | Status::LimitExceeded | Status::Cancelled
         );
-        if !own_end && !cut {
+        // What the kill switch ended says that first of all.
+        let switched = self.stage == Some(Stage::KillSwitch.as_str());
+        if switched || (!own_end && !cut) {
             return;
         }
         let stdout = self.stdout.clone().unwrap_or_default();

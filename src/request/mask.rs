@@ -94,7 +94,8 @@ pub fn mask_argv<W: AsRef<[u8]>>(argv: &[W]) -> Vec<String> {
     shown
 }
 
-/// A sentence about a command (a reason, an error) without the secrets of that command's words. Pieces of fewer
+/// A sentence about a command (a reason, an error) without the secrets of that command's words, and without those that it
+/// spells out itself. Pieces of fewer
 /// than four bytes stay: they would blot out the sentence.
 pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
     let mut text = text.to_owned();
@@ -111,7 +112,15 @@ pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
             text = text.replace(secret, MASKED);
         }
     }
-    text
+    // And what it says itself, as an asker's reason may.
+    lossless(&mask_word(text.as_bytes(), b"-c", false))
+}
+
+/// The value of a label or another pair, masked by its name and by its looks.
+pub fn mask_value(name: &str, value: &str) -> String {
+    let start = format!("{name}=");
+    let masked = lossless(&mask_word(format!("{start}{value}").as_bytes(), b"", false));
+    masked.strip_prefix(&start).map_or_else(|| MASKED.to_owned(), str::to_owned)
 }
 
 /// A command string that could not be split into words, as the audit shows it: blanks and quotes as they came, and

@@ -19,7 +19,7 @@ pub use asker::{LONGEST_NAME, MOST_LABELS};
 pub use duration::parse_duration;
 
 /// One request, as the caller made it. Nothing in it has been judged.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Request {
     /// What to run.
     pub ask: Ask,
@@ -54,7 +54,7 @@ impl Evidence {
 }
 
 /// The ways to say what to run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Ask {
     /// Words, taken as they are.
     Argv(Vec<OsString>),
@@ -103,7 +103,7 @@ impl Default for Ask {
 }
 
 /// Where the command's standard input comes from.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub enum Stdin {
     /// `/dev/null`.
     #[default]

@@ -361,6 +361,7 @@ fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: b
                 .to_owned(),
         );
     }
+    all.extend(rlimit::core_handler());
     all
 }
 

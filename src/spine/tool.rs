@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use super::authorize::ready;
 use super::guarded;
@@ -9,6 +10,7 @@ use crate::action::{self, How};
 use crate::decision::{self, Decision, Facts, Grant, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::model::Policy;
+use crate::policy::oversight::{self, Led, Role};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;
 use crate::request::{Arguments, Request};
@@ -46,7 +48,7 @@ pub(super) fn act(
 ) -> bool {
     let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
     let mut stopped = false;
-    match action::perform(grant, &guarded(policies), stop) {
+    match action::perform(grant, &kept(policies), stop) {
         Ok(done) => {
             stopped = matches!(done.how, How::Stopped);
             doc.acted(done, &limits, &rule);
@@ -59,4 +61,12 @@ pub(super) fn act(
         let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
     }
     stopped
+}
+
+/// What no action touches: all that policies lead to, the switch and the store included.
+fn kept(policies: &[Policy]) -> Vec<PathBuf> {
+    // A further word of a hook may name anything; only a file is the policy's own.
+    let own = |led: &Led<'_>| led.role != Role::Word || led.path.is_file();
+    let led = oversight::files(policies).into_iter().filter(own).map(|led| led.path.to_path_buf());
+    guarded(policies).into_iter().chain(led).collect()
 }

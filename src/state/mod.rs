@@ -14,17 +14,25 @@
 //! A forked child must never use its parent's connection, so a store is dropped before anything forks; a store that
 //! finds itself in another process refuses.
 
+pub mod alerts;
+mod amount;
 pub mod approvals;
 pub mod clock;
 mod error;
 mod files;
+mod ledger;
 mod lock;
 pub mod place;
+pub mod rates;
+mod refusal;
 mod schema;
+pub mod sessions;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use amount::{Amount, AmountError};
 pub use clock::Moment;
 pub use error::StateError;
+pub use refusal::Refusal;
 pub use store::{Store, View};

@@ -292,7 +292,10 @@ fn same_id(marker: &str, id: &str) -> Result<(), StateError> {
 
 fn new_id() -> Result<String, StateError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|e| StateError::io(Path::new(DATABASE), "name", e.into()))?;
+    getrandom::fill(&mut bytes).map_err(|e| {
+        let source = std::io::Error::other(e.to_string());
+        StateError::io(Path::new(DATABASE), "name", source)
+    })?;
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 

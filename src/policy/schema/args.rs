@@ -68,8 +68,9 @@ fn subcommand(item: &Item<'_>, word: &str) -> Result<(), PolicyError> {
 }
 
 fn flags(item: &Item<'_>) -> Result<Vec<Flag>, PolicyError> {
-    let mut flags: Vec<Flag> = Vec::new();
-    for entry in item.list("a list of flags")? {
+    let entries = item.list("a list of flags")?;
+    let mut flags: Vec<Flag> = Vec::with_capacity(entries.len());
+    for entry in entries {
         let (flag, named) = flag(&entry)?;
         if flags.iter().any(|f| f.name == flag.name) {
             return Err(named.error(format!("the flag `{}` stands twice in {}", flag.name, item.what)));

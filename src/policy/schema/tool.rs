@@ -8,6 +8,7 @@ use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{
     Action, ActionKind, Bound, Limits, MAX_OUTPUT, Param, ParamType, Tool, ToolOutput,
 };
+use crate::policy::template::placeholders;
 
 const KEYS: &[&str] = &[
     "description",
@@ -204,14 +205,5 @@ fn parameter<'p>(item: &Item<'_>, name: &str, params: &'p [Param]) -> Result<&'p
     params.iter().find(|p| p.name == name).ok_or_else(|| {
         let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
         item.error(format!("`{{{name}}}` names no parameter of this tool")).hint(nearest_hint(name, &known))
-    })
-}
-
-/// The names in braces in a word of a template. Braces around anything but a name are plain text, as in
-/// `find ... {} +`.
-pub(in crate::policy) fn placeholders(word: &str) -> impl Iterator<Item = &str> {
-    word.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).filter(|name| {
-        name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
 }

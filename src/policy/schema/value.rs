@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use toml::de::DeValue;
-
 use super::reader::{Item, Table};
 use crate::policy::error::{PolicyError, printable};
+use crate::policy::tree::Value;
 use crate::policy::value::{PathKind, PathLimit, Pattern, ValueLimits};
 
 /// The keys that limit a value.
@@ -106,7 +105,7 @@ fn choices(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
     let mut out: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
         let text = match entry.value() {
-            DeValue::Integer(_) => decimal(&entry)?,
+            Value::Integer(_) => decimal(&entry)?,
             _ => entry.string()?.to_owned(),
         };
         if out.contains(&text) {

@@ -59,6 +59,7 @@ fn decision(argv: &[&[u8]], reason: &str) -> Record {
         session: Some(reason.into()),
         labels: [(reason.to_owned(), reason.to_owned())].into(),
         why: Some(reason.into()),
+        checks: Vec::new(),
         policy: Vec::new(),
     };
     Record { ts: SystemTime::now(), run_id: "RUN".into(), body: Body::Decision(Box::new(body)) }

@@ -139,6 +139,24 @@ fn sentences_lose_the_secrets_of_their_command() {
 }
 
 #[test]
+fn a_sentence_and_a_label_lose_the_secrets_they_spell_out() {
+    let none: [&[u8]; 0] = [];
+    let why = "because password=hunter2 and https://u:pw12345@h/ and ghp_abcdefghijklmnop1234, so there: go";
+    assert_eq!(
+        mask_text(why, &none),
+        "because password=[masked] and https://u:[masked]@h/ and [masked], so there: go"
+    );
+    let plain = "rule 'g' does not allow '--force' there; it allows ['-s', '--token']";
+    assert_eq!(mask_text(plain, &none), plain);
+    assert_eq!(mask_value("token", "abc d"), MASKED);
+    assert_eq!(mask_value("note", "ghp_abcdefghijklmnop1234"), MASKED);
+    assert_eq!(
+        (mask_value("ci", "run 4").as_str(), mask_value("cwd", "/a/b=c").as_str()),
+        ("run 4", "/a/b=c")
+    );
+}
+
+#[test]
 fn a_long_word_takes_linear_time() {
     let start = std::time::Instant::now();
     for unit in ["a=", "token:", "eyJ", "-----BEGIN ", "x@", "a:", "\"'", "sk-", "k", " "] {

@@ -68,7 +68,7 @@ fn what_is_undone_does_not_move_the_clock() {
     let mut store = Store::open(&dir.0).unwrap().with_clock(|| reading("a", 100, 0));
     store.transaction(|_, _| Ok(())).unwrap();
     let mut store = Store::open(&dir.0).unwrap().with_clock(|| reading("a", 150, 0));
-    let undone: Result<(), StateError> = store.transaction(|_, _| Err(StateError::NoPlace));
+    let undone: Result<(), StateError> = store.transaction(|_, _| Err(StateError::Forked));
     assert!(undone.is_err());
     let kept = |db: &Connection| db.query_row("SELECT since_boot FROM clock", [], |r| r.get::<_, i64>(0));
     let mut view = Store::look(&dir.0).unwrap().unwrap().with_clock(|| reading("a", 170, 0));
