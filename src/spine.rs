@@ -1,6 +1,7 @@
 //! The way through the house: one request to one result, step by step.
 
 mod authorize;
+pub(crate) mod edit;
 mod explain;
 mod outgoing;
 mod outputs;

@@ -43,7 +43,7 @@ impl Desk {
     }
 
     pub fn file_in(&self, store: &mut Store, request: Request, terms: Terms) -> Result<Filed, Box<Denial>> {
-        let kept = Kept::of(&request, &self.scene.facts);
+        let kept = Kept::of(&request, &self.scene.facts, &self.scene.policy);
         let bound = self.scene.bound(request);
         let by = person("bob");
         store.attempt(|tx, now| file(tx, now, Filing { bound: &bound, kept, terms, by: &by })).unwrap()
