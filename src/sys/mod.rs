@@ -9,6 +9,7 @@ pub mod fd;
 pub mod path;
 pub mod process;
 pub mod signal;
+pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};
 pub use path::canonical;
