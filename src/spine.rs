@@ -2,6 +2,7 @@
 
 mod aftermath;
 mod authorize;
+pub(crate) mod edit;
 mod explain;
 mod outgoing;
 mod outputs;
