@@ -275,6 +275,13 @@ pub(crate) fn become_user_for_test(id: u32) {
     let _ = set_dumpable(true);
 }
 
+/// For tests: asks for new namespaces, in a user namespace of its own where that is needed; whether they were given.
+#[cfg(test)]
+pub(crate) fn unshare_for_test(flags: libc::c_int) -> bool {
+    // SAFETY: unshare(2) takes numbers only, in a process with one thread.
+    unsafe { libc::unshare(flags) == 0 || libc::unshare(flags | libc::CLONE_NEWUSER) == 0 }
+}
+
 /// For tests: moves into a user namespace in which no further one can be made.
 #[cfg(test)]
 pub(crate) fn forbid_namespaces_for_test() {
