@@ -8,6 +8,7 @@ mod harness;
 mod arguments;
 mod attacks;
 mod audit;
+mod checks;
 mod cli;
 mod compatibility;
 mod demo;
