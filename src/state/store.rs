@@ -243,7 +243,7 @@ fn prepare(dir: &Dir) -> Result<Connection, StateError> {
         // New, or the first one to use the directory was killed before it could say so.
         None => dir.mark(&id)?,
     }
-    test_whole(&db)?;
+    test_whole(dir, &db)?;
     Ok(db)
 }
 
@@ -264,7 +264,7 @@ fn find(dir: &Dir) -> Result<Option<Connection>, StateError> {
         (Found::Known(id), Some(marker)) => same_id(&marker, &id)?,
         (Found::Known(_), None) => {}
     }
-    test_whole(&db)?;
+    test_whole(dir, &db)?;
     Ok(Some(db))
 }
 
@@ -299,8 +299,14 @@ fn new_id() -> Result<String, StateError> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-fn test_whole(db: &Connection) -> Result<(), StateError> {
-    let pages: i64 = db.pragma_query_value(None, "page_count", |row| row.get(0))?;
+/// After what was cut short has been undone: pages that are whole, and hold together.
+fn test_whole(dir: &Dir, db: &Connection) -> Result<(), StateError> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (pages, size) = (number("page_count")?, number("page_size")?);
+    // SQLite takes the missing end of a page for zeros.
+    if dir.length()? != pages.saturating_mul(size) {
+        return Err(StateError::Corrupt(DATABASE.into(), "its end is missing".into()));
+    }
     if pages > TESTED_PAGES {
         return Ok(());
     }
