@@ -153,7 +153,8 @@ fn number(text: &str) -> Option<Value> {
 fn portable(source: &str) -> bool {
     let groups = source.match_indices("(?").all(|(at, _)| source[at..].starts_with("(?:"));
     let mut bytes = source.bytes();
-    let escapes = std::iter::from_fn(|| bytes.find(|b| *b == b'\\').map(|_| bytes.next().unwrap_or_default()));
+    let escapes =
+        std::iter::from_fn(|| bytes.find(|b| *b == b'\\').map(|_| bytes.next().unwrap_or_default()));
     let known = escapes.into_iter().all(|b| b"dDwWsSbBtnrfv^$\\.*+?()[]{}|/-".contains(&b));
     let sets = ["[[", "&&", "--]", "~~", "[]", "[^]"];
     groups && known && source.is_ascii() && !sets.iter().any(|part| source.contains(part))

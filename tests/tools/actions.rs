@@ -39,8 +39,17 @@ fn failed(answer: &Answer, sentence: &str) {
 /// Refused when it was to be done: decided as allowed, and the outcome says no.
 #[track_caller]
 fn refused(answer: &Answer, part: &str) {
-    assert_eq!((answer.status(), answer.exit, answer.str("stage")), ("denied", 126, "sandbox"), "{}", answer.show());
-    assert!(answer.str("text").starts_with("blocked: ") && answer.str("text").contains(part), "{}", answer.show());
+    assert_eq!(
+        (answer.status(), answer.exit, answer.str("stage")),
+        ("denied", 126, "sandbox"),
+        "{}",
+        answer.show()
+    );
+    assert!(
+        answer.str("text").starts_with("blocked: ") && answer.str("text").contains(part),
+        "{}",
+        answer.show()
+    );
     assert_eq!(answer.str("stdout"), "");
     let events: Vec<&str> = answer.audit.iter().filter_map(|r| r["event"].as_str()).collect();
     assert_eq!(events, ["decision", "outcome"], "{}", answer.show());
@@ -211,12 +220,21 @@ fn beneath_a_users_root_root_is_that_user() {
     fs::write(dir.join("roots"), "secret").expect("write");
     fs::set_permissions(dir.join("roots"), fs::Permissions::from_mode(0o600)).expect("chmod");
     failed(&tool(four(&bench), "read_file", &["path=roots"]), "cannot read 'roots': Permission denied");
-    failed(&tool(four(&bench), "write_file", &["path=roots", "content=x"]), "cannot write 'roots': Permission denied");
+    failed(
+        &tool(four(&bench), "write_file", &["path=roots", "content=x"]),
+        "cannot write 'roots': Permission denied",
+    );
     fs::set_permissions(dir.join("roots"), fs::Permissions::from_mode(0o666)).expect("chmod");
-    failed(&tool(four(&bench), "write_file", &["path=roots", "content=x"]), "cannot write 'roots': its owner and group could not be kept");
+    failed(
+        &tool(four(&bench), "write_file", &["path=roots", "content=x"]),
+        "cannot write 'roots': its owner and group could not be kept",
+    );
     assert_eq!(fs::read_to_string(dir.join("roots")).expect("there"), "secret");
     own(&dir.join("sub"), 0);
-    failed(&tool(four(&bench), "write_file", &["path=sub/more", "content=x"]), "cannot write 'sub/more': Permission denied");
+    failed(
+        &tool(four(&bench), "write_file", &["path=sub/more", "content=x"]),
+        "cannot write 'sub/more': Permission denied",
+    );
     assert_eq!(fs::read_dir(&dir).expect("there").count(), 2, "nothing is left over");
 }
 

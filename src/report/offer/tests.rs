@@ -117,9 +117,20 @@ fn figures_are_json_numbers_and_patterns_are_said_where_both_dialects_agree() {
     for source in ["[a-z]+", r"[\w./ @+-]+", "(?:a|b)*", r"\d{1,3}(,\d{3})*", r"\\\.\[x\]"] {
         assert!(portable(source), "{source}");
     }
-    for source in
-        ["(?i)a", "(?P<x>a)", r"\Aa\z", "[[:alpha:]]", "[a-z&&[^b]]", r"\p{L}", "(?s-u:.*)", "é", "[]a]", r"\,", r"\x41", "a\\"]
-    {
+    for source in [
+        "(?i)a",
+        "(?P<x>a)",
+        r"\Aa\z",
+        "[[:alpha:]]",
+        "[a-z&&[^b]]",
+        r"\p{L}",
+        "(?s-u:.*)",
+        "é",
+        "[]a]",
+        r"\,",
+        r"\x41",
+        "a\\",
+    ] {
         assert!(!portable(source), "{source}");
     }
     let text = "[tools.t]\nargv = [\"ls\", \"{p}\"]\ndescription = \"d\"\ndecision = \"ask\"\nparams.p = { type = \"string\", pattern = '(?i)[a-z]+' }\n";
