@@ -44,5 +44,5 @@ pub mod switch;
 pub mod sys;
 
 pub use spine::{
-    Answer, Call, Explained, Output, RESULT_TARGET, Surroundings, explain, perform, perform_into,
+    Answer, Call, Explained, Output, Place, RESULT_TARGET, Surroundings, explain, perform, perform_into,
 };

@@ -80,11 +80,29 @@ fn every_policy_key_is_in_the_manual_and_every_key_there_exists() {
 #[test]
 fn every_policy_key_stands_in_its_own_section() {
     let (schema, page) = (schemas::Schema::shipped("policy"), Page::read("guardexec-policy.5"));
-    for section in ["limits", "env", "command", "sandbox", "filesystem", "network", "audit"] {
+    for section in [
+        "limits",
+        "env",
+        "command",
+        "sandbox",
+        "filesystem",
+        "network",
+        "audit",
+        "kill_switch",
+        "state",
+        "approval",
+        "session",
+    ] {
         let documented = page.keys(Some(&format!("[{section}]")));
         same(&format!("section [{section}]"), &documented, &schema.names_at(&[section]));
     }
-    for (path, heading) in [(&["rule"][..], "[[rule]]"), (&["tools", "*"][..], "[tools.NAME]")] {
+    for (path, heading) in [
+        (&["rule"][..], "[[rule]]"),
+        (&["tools", "*"][..], "[tools.NAME]"),
+        (&["rate"][..], "[[rate]]"),
+        (&["alert"][..], "[[alert]]"),
+        (&["check"][..], "[[check]]"),
+    ] {
         let (documented, real) = (page.keys(Some(heading)), schema.names_at(path));
         assert!(!real.is_empty(), "the schema of {heading} was not understood");
         let missing: Vec<_> = real.difference(&documented).collect();
@@ -114,7 +132,7 @@ fn every_stage_and_status_is_in_the_manual() {
 
 #[test]
 fn mandoc_finds_nothing() {
-    for name in ["guardexec.1", "guardexec-policy.5"] {
+    for name in ["guardexec.1", "guardexec-policy.5", "guardexec-check.7"] {
         let page = repository().join("man").join(name);
         match Command::new("mandoc").args(["-Tlint", "-Wwarning"]).arg(&page).output() {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => harness::skip("mandoc is not installed"),
@@ -128,8 +146,9 @@ fn mandoc_finds_nothing() {
 fn the_policies_in_the_manual_load() {
     let place = Place::new();
     place.file("base.toml", "version = 1\n");
-    let policies = Page::read("guardexec-policy.5").policies();
+    let mut policies = Page::read("guardexec-policy.5").policies();
     assert!(policies.len() > 8, "found only {} policies", policies.len());
+    policies.extend(Page::read("guardexec-check.7").policies());
     for (number, text) in policies.iter().enumerate() {
         let state = place.dir.to_str().expect("UTF-8");
         let text = text.replace("/var/log/guardexec", state).replace("~/.local/state/guardexec", state);
@@ -169,6 +188,23 @@ fn the_shipped_policies_are_clean() {
         let done = place.shell(&format!("guardexec check policies/{name}"));
         assert_eq!(done.exit, Some(0), "policies/{name}\n{}", done.output);
     }
+}
+
+#[test]
+fn the_shipped_policies_with_checks_are_clean() {
+    let place = Place::new();
+    let mut policies = 0;
+    for entry in fs::read_dir(repository().join("policies/checks")).expect("policies/checks") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        let text = fs::read_to_string(repository().join("policies/checks").join(&name)).expect("a file");
+        place.file(&format!("checks/{name}"), &text);
+        if name.ends_with(".toml") {
+            policies += 1;
+            let done = place.shell(&format!("guardexec check checks/{name}"));
+            assert_eq!(done.exit, Some(0), "policies/checks/{name}\n{}", done.output);
+        }
+    }
+    assert_eq!(policies, 2);
 }
 
 #[test]

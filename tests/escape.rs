@@ -1,7 +1,7 @@
 //! Attacks from inside a run, through the real binary. The kernel is the oracle, and each attack is also made under
 //! the `host` profile, where it has to succeed: so that a test can fail.
 
-mod scene;
+pub mod scene;
 
 mod exec;
 mod files;

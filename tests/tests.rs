@@ -20,6 +20,7 @@ mod output;
 mod passing;
 mod policies;
 mod runner;
+mod state;
 mod switch;
 mod tools;
 mod tree;

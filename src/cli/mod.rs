@@ -17,6 +17,7 @@ pub mod meant;
 mod rates;
 mod selftest;
 mod session;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tools;

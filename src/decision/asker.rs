@@ -9,7 +9,10 @@ use crate::policy::model::Rule;
 use crate::request::Asker;
 
 /// Checks the asker's names and binds them to the inherited one.
-pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
+///
+/// # Errors
+/// The decision that ends judging: a name that cannot be one, or that the inherited one does not allow.
+pub fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
     if let Err(error) = asker.check() {
         return Denial::new(Stage::Command, "asker_invalid", error.message)
             .hint("use printable names without control characters")
@@ -48,7 +51,7 @@ pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
 }
 
 /// Whether a list of askers speaks of this one; no list speaks of all.
-fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+pub fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
     let Some(listed) = agents else { return true };
     let Some(agent) = agent else { return false };
     listed.iter().any(|name| {

@@ -356,7 +356,15 @@ fn leads_to(policy: &Policy, rule: &Rule, name: &ProgramName, opened: &Program) 
 /// The rule's own `PATH`, else its policy's, else [`DEFAULT_PATH`].
 pub(super) fn search_path(policy: &Policy, rule: &Rule) -> Vec<PathBuf> {
     let own = rule.own.env.as_ref().and_then(|env| env.set.get("PATH"));
-    let text = own.or_else(|| policy.env.set.get("PATH")).map_or(DEFAULT_PATH, String::as_str);
+    own.map_or_else(|| policy_path(policy), |text| directories(text))
+}
+
+/// The policy's own `PATH`, in which its programs find others; else the built-in one.
+pub fn policy_path(policy: &Policy) -> Vec<PathBuf> {
+    directories(policy.env.set.get("PATH").map_or(DEFAULT_PATH, String::as_str))
+}
+
+fn directories(text: &str) -> Vec<PathBuf> {
     text.split(':').filter(|dir| dir.starts_with('/')).map(PathBuf::from).collect()
 }
 

@@ -2,7 +2,7 @@
 //! is the program, the working directory, and the paths that `path` limits speak of.
 //!
 //! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
-//! instead. Only this room makes a [`Grant`].
+//! instead. Only this room makes a [`Grant`], one for a program that the policy itself names included.
 
 mod arguments;
 mod asker;
@@ -14,6 +14,7 @@ mod denial;
 mod environment;
 mod examples;
 mod globs;
+mod hooked;
 mod judge;
 mod open;
 mod paths;
@@ -39,9 +40,11 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
-pub use asker::asker_of;
+pub use asker::{asker_of, listed, settle as settle_asker};
+pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
+pub(crate) use hooked::{Hooked, for_hook};
 pub use judge::{PRIVATE_TMP, decide, decide_with};
 pub use tool::{ActionCall, Called, INVALID_ARGUMENTS, Offered, ToolCall, called, decide_called, offered};
 
@@ -264,6 +267,14 @@ pub struct Grant {
     pub(crate) wanted: Wanted,
     /// Sentences for the result's `warnings`.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Grant {
+    /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows.
+    pub(crate) fn ask_for(&mut self, reason: String) {
+        self.verdict = Verdict::Ask;
+        self.asks.push(reason);
+    }
 }
 
 /// What judging may know of the caller and the machine.

@@ -16,6 +16,7 @@ pub mod runners;
 mod schema;
 pub mod stack;
 pub mod template;
+mod tree;
 pub mod trust;
 pub mod units;
 pub mod value;

@@ -8,6 +8,7 @@ use super::error::{ErrorKind, PolicyError, printable};
 use super::model::{
     ApprovalPolicy, AskBy, Check, Hook, KillSwitch, Place, Policy, Rate, SessionPolicy, StatePolicy, Verdict,
 };
+use crate::sys::canonical;
 
 /// Every `[kill_switch]`, with its policy: any of them stops.
 pub fn kill_switches(policies: &[Policy]) -> impl Iterator<Item = (&Policy, &KillSwitch)> {
@@ -61,8 +62,17 @@ pub fn state_dir(policies: &[Policy], given: Option<&Path>) -> Result<Option<Pat
 }
 
 fn same_directory(a: &Path, b: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    a == b || real(a).is_some_and(|a| Some(a) == real(b))
+    a == b || settled(a) == settled(b)
+}
+
+/// The path with every link resolved, as far as it exists; what does not exist yet stays as it is written.
+fn settled(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|dir| Some((dir, canonical(dir).ok()?)));
+    match there.map(|(dir, real)| (path.strip_prefix(dir), real)) {
+        Some((Ok(rest), real)) if !rest.as_os_str().is_empty() => real.join(rest),
+        Some((_, real)) => real,
+        None => path.to_owned(),
+    }
 }
 
 fn shown(path: &Path) -> String {

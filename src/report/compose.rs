@@ -5,18 +5,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef, Stage};
-use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
+use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef};
+use crate::guard::Finding;
+use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
 use crate::run::{Captured, Ended, How, LimitKind};
 use crate::sandbox::{Enforced, Step};
-use crate::switch::Stopped;
 
 use super::json;
 use super::result::{
-    ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, ViolationDoc, words,
+    CheckDoc, ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, SeverityDoc,
+    ViolationDoc, words,
 };
 use super::status::Status;
 use super::text;
@@ -61,6 +62,22 @@ impl ResultDoc {
         }
         self.cwd = Some(shown(&grant.cwd));
         self.warnings.extend(grant.warnings.iter().cloned());
+    }
+
+    /// What checks said, for the next audit record.
+    pub fn checked(&mut self, findings: Vec<Finding>) {
+        self.checks.extend(findings.into_iter().map(|f| CheckDoc {
+            check: f.check,
+            on: match f.on {
+                CheckOn::Request => "request",
+                CheckOn::Output => "output",
+            },
+            verdict: f.verdict,
+            failed: f.failed,
+            severity: SeverityDoc(f.severity),
+            reason: f.reason,
+            stderr: f.stderr,
+        }));
     }
 
     /// A refusal, or a request that cannot run for another cause.
@@ -110,7 +127,7 @@ impl ResultDoc {
         self.stage = Some("approval");
         self.exit_status = Status::NeedsApproval.exit_status(None, None);
         self.text = text::blocked(
-            &format!("a person has to approve this first ({}, {})", grant.asks.join("; "), grant.rule.at),
+            &format!("a person has to approve this first ({}, {})", grant.reason, grant.rule.at),
             Some(
                 "nothing ran; ask the operator to run it, or change the request so that an allow rule matches",
             ),
@@ -127,6 +144,7 @@ impl ResultDoc {
         self.max_rss_bytes = ended.max_rss;
         self.processes = ended.processes.map(u64::from);
         self.survivors = Some(ended.survivors.into());
+        self.planted = ended.planted;
         self.warnings.extend(ended.warnings.iter().cloned());
         if ended.unreaped {
             self.warnings.push(
@@ -152,21 +170,6 @@ impl ResultDoc {
             }
             _ => self.ran_text(ended, limits),
         }
-    }
-
-    /// The kill switch ended the run. `by`: what it says now; nothing where it is off again already.
-    pub fn stopped(&mut self, by: Option<&Stopped>) {
-        let sentence = by.map_or_else(|| "the kill switch was on".to_owned(), Stopped::sentence);
-        self.stage = Some(Stage::KillSwitch.as_str());
-        self.text =
-            text::failed(&format!("{sentence}; the run was killed"), by.map(Stopped::hint).as_deref());
-        let kept: Vec<&str> =
-            [&self.stdout, &self.stderr].into_iter().flatten().map(String::as_str).collect();
-        for kept in kept.into_iter().filter(|kept| !kept.is_empty()) {
-            self.text.push('\n');
-            self.text.push_str(kept);
-        }
-        self.reason = Some(sentence);
     }
 
     /// The program never ran: which step failed, and what that means for the caller.

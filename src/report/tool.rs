@@ -10,10 +10,10 @@ use crate::policy::model::{EffectiveLimits, ToolOutput};
 use crate::request::{Arguments, Ask, Request, quote};
 
 use super::compose::signal_name;
-use super::mask::mask_argv;
 use super::result::{ErrorDoc, LimitDoc, ResultDoc};
 use super::status::Status;
 use super::text;
+use crate::request::mask::mask_argv;
 
 /// A longer text among the arguments is told by its length and its hash.
 const LONGEST: usize = 256;
@@ -178,7 +178,7 @@ impl ResultDoc {
     }
 
     /// The text of a run that came to its own end, with this in the place of its standard output.
-    fn ran_text_of(&self, stdout: &str) -> String {
+    pub(super) fn ran_text_of(&self, stdout: &str) -> String {
         text::ran(&text::Ran {
             status: self.status,
             exit_status: self.exit_status,

@@ -20,6 +20,8 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use strict::value as one_value;
+
 /// The longest JSON request, in bytes.
 pub const LONGEST: usize = 16 << 20;
 

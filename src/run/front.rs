@@ -115,7 +115,7 @@ fn flags(c: &Confinement, namespace: Option<&Namespace>) -> i32 {
 }
 
 /// Being a subreaper, so that the keeper's orphans come here; undone when dropped.
-struct Reaper {
+pub(crate) struct Reaper {
     before: BTreeSet<Pid>,
     on: bool,
 }
@@ -123,7 +123,7 @@ struct Reaper {
 impl Reaper {
     /// Only in groups, and only where no child of somebody else (of whoever called exec on guardexec) could be
     /// taken for one of the run.
-    fn new(held: Held) -> Reaper {
+    pub(crate) fn new(held: Held) -> Reaper {
         if held == Held::Namespace {
             return Reaper { before: BTreeSet::new(), on: false };
         }
@@ -133,7 +133,7 @@ impl Reaper {
     }
 
     /// After the keeper's death: ends everything that it left to us. Whether nothing is left.
-    fn sweep(&self) -> bool {
+    pub(crate) fn sweep(&self) -> bool {
         let end = Instant::now() + keeper::REAP;
         while self.on && Instant::now() < end {
             tree::sweep(&self.before, Duration::from_millis(500));
@@ -222,7 +222,9 @@ pub fn attempt(
     ended.duration = duration;
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    ended.warnings.extend(layers.afterwards());
+    let (said, planted) = layers.afterwards();
+    ended.warnings.extend(said);
+    ended.planted = planted;
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -332,6 +334,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         enforced,
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
+        planted: false,
         warnings,
     }
 }
@@ -361,6 +364,7 @@ fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: b
                 .to_owned(),
         );
     }
+    all.extend(rlimit::core_handler());
     all
 }
 

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use cgroups::Cgroups;
 use front::Attempt;
+pub(crate) use front::Reaper;
 pub use output::{Captured, LIFTED_CAP};
 pub use stream::{PassThrough, Sinks};
 pub use tree::Held;
@@ -67,7 +68,8 @@ impl LimitKind {
         }
     }
 
-    fn from_number(number: i32) -> Option<LimitKind> {
+    /// The kind with this number, as it travels between processes.
+    pub(crate) fn from_number(number: i32) -> Option<LimitKind> {
         use LimitKind::{CpuTime, FileSize, Memory, Pids, WallTime};
         [WallTime, CpuTime, Memory, Pids, FileSize].into_iter().find(|kind| *kind as i32 == number)
     }
@@ -125,6 +127,8 @@ pub struct Ended {
     pub limits_how: LimitsHow,
     /// Something could not be reaped within seconds (uninterruptible); it is killed and will go.
     pub unreaped: bool,
+    /// The run changed what the workspace protects; what it planted was set aside, or is spoken of in `warnings`.
+    pub planted: bool,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::identity::{self, Identity};
-use super::mount::keep::{self, Kept};
+use super::mount::keep::Kept;
 use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
@@ -29,6 +29,7 @@ mod filter;
 mod guarded;
 mod input;
 mod needs;
+mod workspace;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -66,11 +67,14 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside.
-    pub fn afterwards(&mut self) -> Vec<String> {
+    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
+    /// planted anything.
+    pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
-        all.extend(self.planted.set_aside());
-        all
+        let planted = self.planted.set_aside();
+        let any = !planted.is_empty();
+        all.extend(planted);
+        (all, any)
     }
 }
 
@@ -126,6 +130,7 @@ pub fn prepare(job: &Job, ground: Ground) -> Result<Layers, PrepareError> {
         builder.files()?;
         builder.filter()?;
     }
+    builder.input()?;
     builder.finish()
 }
 
@@ -228,7 +233,6 @@ impl<'a> Builder<'a> {
         self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
-        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
@@ -297,21 +301,6 @@ impl<'a> Builder<'a> {
                 Ok(None)
             }
         }
-    }
-
-    /// What in a writable workspace the host would act on, and what must not appear there.
-    fn workspace(&mut self) -> Kept {
-        if self.wanted.profile != Profile::Workspace {
-            return Kept::default();
-        }
-        let kept = keep::find(&self.job.cwd);
-        if kept.incomplete {
-            self.layers.warnings.push(
-                "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
-            );
-        }
-        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent, &kept.links);
-        kept
     }
 
     fn mounts(

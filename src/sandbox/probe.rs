@@ -84,7 +84,7 @@ pub fn seccomp() -> Probe {
         ipc_namespace: false,
         attributes: false,
         truncate_by_path: false,
-        ioctl_by_path: false,
+        openat2: false,
         notify_groups: false,
     };
     let filter = seccomp::Prepared::new(&options);

@@ -36,6 +36,11 @@ fn drop_to(root: bool, setup: &Setup<'_>) {
     identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
 }
 
+fn kept_in(cwd: &Path) -> keep::Kept {
+    let roots = [cwd.to_owned()];
+    keep::find(&roots, &super::repositories::Repositories::below(&roots))
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
@@ -61,7 +66,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         refuse_tcp: true,
     };
     let view = view::view(&inputs).unwrap();
-    let kept = (setup.profile == Profile::Workspace).then(|| keep::find(setup.cwd));
+    let kept = (setup.profile == Profile::Workspace).then(|| kept_in(setup.cwd));
     let spec = mount::Spec {
         view: &view,
         cwd: setup.cwd,
@@ -82,7 +87,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
-        ioctl_by_path: true,
+        openat2: false,
         notify_groups: false,
     });
     if let Some(mounts) = &mounts {
@@ -216,7 +221,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
-                    ioctl_by_path: true,
+                    openat2: false,
                     notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();

@@ -3,13 +3,15 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use super::hold_examples;
-use crate::decision::{self, Decision, Denial, Facts, RuleRef, Stage, Step};
+use super::{hold_examples, tool};
+use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
+use crate::guard::{self, Finding, Next, Objection, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
-use crate::policy::model::{Policy, Syntax};
+use crate::policy::model::{CheckOn, Policy, Syntax};
 use crate::request::words::{self, WordsError};
-use crate::request::{Arguments, Ask, Request};
+use crate::request::{Ask, Asker, Request};
 use crate::switch::{Stopped, Switch};
 
 /// Who authorizes: what every stage may know.
@@ -20,71 +22,121 @@ pub(super) struct Authority<'a> {
     pub switches: &'a [Switch],
     /// What judging may know of the caller and the machine.
     pub facts: &'a Facts,
+    /// The id of this run.
+    pub run_id: &'a str,
+    /// The directory of the store.
+    pub store: &'a Path,
+    /// Only says what would come of it: nothing is counted, consumed or asked, and no check is run.
+    pub dry: bool,
 }
 
-/// What came of it. Nothing has run.
+/// What an authorization came to, and what it came by. Nothing has run.
+#[derive(Default)]
 pub(super) struct Authorized {
     /// The words, where there are any to be had.
     pub argv: Option<Vec<OsString>>,
-    /// What it came to.
-    pub decision: Decision,
+    /// The command string they were split from.
+    pub command: Option<Vec<u8>>,
+    /// Who asks.
+    pub asker: Asker,
+    /// What the checks said.
+    pub findings: Vec<Finding>,
+    /// Sentences for the result's `warnings`.
+    pub warnings: Vec<String>,
+}
+
+/// How an authorization ends.
+pub(super) enum Came {
+    /// To a decision.
+    To(Box<Decision>),
+    /// guardexec got this signal meanwhile.
+    Cancelled(i32),
 }
 
 /// A stage lets pass with a value, or ends the authorization.
-type Passed<T> = Result<T, Box<Decision>>;
+pub(super) type Passed<T> = Result<T, Came>;
+
+impl From<Box<Decision>> for Came {
+    fn from(decision: Box<Decision>) -> Came {
+        Came::To(decision)
+    }
+}
+
+impl From<Denial> for Came {
+    fn from(denial: Denial) -> Came {
+        Came::To(Box::new(Decision::Deny(denial)))
+    }
+}
 
 impl Authority<'_> {
-    /// Asks every stage in its order; notes what each found.
+    /// Asks every stage in its order; notes what each found in `trace`, and the rest in `by`.
     ///
     /// # Errors
     /// A policy that turns out unusable for this request: a pattern that cannot be compiled, an example that does not hold.
-    pub fn authorize(&self, mut request: Request, trace: &mut Vec<Step>) -> Result<Authorized, PolicyError> {
-        let ended = |argv, decision: Box<Decision>| Ok(Authorized { argv, decision: *decision });
-        if let Err(refused) = self.not_stopped(trace) {
-            return ended(None, refused);
-        }
-        let judged = match std::mem::take(&mut request.ask) {
-            Ask::Tool { name, arguments } => self.judge_tool(&name, &arguments, request, trace)?,
-            ask => match self.words(ask) {
-                Ok(argv) => self.judge_words(argv, request, trace)?,
-                Err(refused) => return ended(None, refused),
-            },
-        };
-        let decision = self.may_go_on(judged.decision);
-        Ok(Authorized { decision, ..judged })
-    }
-
-    fn judge_words(
+    pub fn authorize(
         &self,
-        argv: Vec<OsString>,
         request: Request,
+        by: &mut Authorized,
         trace: &mut Vec<Step>,
-    ) -> Result<Authorized, PolicyError> {
-        self.ready(&argv)?;
-        let decision = decision::decide_with(self.policies, argv.clone(), request, self.facts, trace);
-        Ok(Authorized { argv: Some(argv), decision })
+    ) -> Result<Came, PolicyError> {
+        by.asker = request.asker.clone();
+        let passed = match self.before(by, trace) {
+            Ok(()) => self.judged(Request { asker: by.asker.clone(), ..request }, by, trace)?,
+            Err(ended) => Err(ended),
+        };
+        Ok(match passed.and_then(|grant| self.permit(grant, by, trace)) {
+            Ok(decision) => Came::To(Box::new(decision)),
+            Err(ended) => ended,
+        })
     }
 
-    /// A tool's call: its words are those of its command, where it comes to one.
-    fn judge_tool(
+    /// What needs no look at the command: the switch, the asker and the session.
+    fn before(&self, by: &mut Authorized, trace: &mut Vec<Step>) -> Passed<()> {
+        self.not_stopped(trace)?;
+        decision::settle_asker(&mut by.asker, self.facts.agent.as_deref())?;
+        self.session(by, trace)
+    }
+
+    /// Command, arguments and input checks, until no check rewrites any more.
+    fn judged(
         &self,
-        name: &str,
-        arguments: &Arguments,
         mut request: Request,
+        by: &mut Authorized,
         trace: &mut Vec<Step>,
-    ) -> Result<Authorized, PolicyError> {
-        self.policies.iter().try_for_each(|policy| policy.compile_patterns_of_tool(name))?;
-        let called = decision::called(self.policies, name, arguments, &mut request, self.facts, trace);
-        let called = match called {
-            Ok(called) => called,
-            Err(refused) => return Ok(Authorized { argv: None, decision: *refused }),
-        };
-        let argv = called.argv().map(<[OsString]>::to_vec);
-        if let Some(argv) = &argv {
-            self.ready(argv)?;
+    ) -> Result<Passed<Grant>, PolicyError> {
+        let mut rounds = Rounds::default();
+        loop {
+            let kept = self.may_be_asked_again().then(|| request.clone());
+            by.command = match &request.ask {
+                Ask::Command(text) => Some(text.clone()),
+                _ => None,
+            };
+            let (argv, decision) = self.judge(request, trace)?;
+            by.argv = argv;
+            let grant = match self.may_go_on(decision) {
+                Decision::Allow(grant) | Decision::Ask(grant) => grant,
+                refused => return Ok(Err(Came::To(Box::new(refused)))),
+            };
+            let next = self.check(&grant, &mut rounds, by, trace);
+            match (next, kept) {
+                (Next::Settled(ruling), _) => {
+                    by.findings = rounds.findings;
+                    by.warnings.append(&mut rounds.warnings);
+                    return Ok(ruled(ruling, grant, self.switches));
+                }
+                (Next::Again(replacement), Some(mut kept)) => {
+                    trace.push(step("input", "rewrite", "a check rewrote the request; it is judged again"));
+                    replacement.put_into(&mut kept);
+                    request = kept;
+                }
+                (Next::Again(_), None) => unreachable!("without checks nothing is rewritten"),
+            }
         }
-        let decision = decision::decide_called(self.policies, called, request, self.facts, trace);
-        Ok(Authorized { argv, decision })
+    }
+
+    /// Whether the request is needed after it was judged.
+    fn may_be_asked_again(&self) -> bool {
+        self.policies.iter().any(|p| !p.oversight.checks.is_empty())
     }
 
     /// The kill switch, before anything is looked at.
@@ -96,7 +148,7 @@ impl Authority<'_> {
             return Ok(());
         };
         trace.push(step("kill_switch", "deny", stopped.sentence()));
-        Err(Box::new(Decision::Deny(denial(&stopped))))
+        Err(denial(&stopped).into())
     }
 
     /// The kill switch again, once it is known which rules decide.
@@ -111,8 +163,62 @@ impl Authority<'_> {
         }
     }
 
+    /// The policy's own checks on the request.
+    fn check(&self, grant: &Grant, rounds: &mut Rounds, by: &Authorized, trace: &mut Vec<Step>) -> Next {
+        let ids: Vec<&str> = grant.ids.iter().map(String::as_str).collect();
+        let checks = guard::checks_for(self.policies, CheckOn::Request, &ids);
+        if checks.is_empty() {
+            return Next::Settled(Ruling::Pass);
+        }
+        if self.dry {
+            let names: Vec<&str> = checks.iter().map(|asked| asked.check.name.as_str()).collect();
+            trace.push(step("input", "not run", format!("checks that a run asks: {}", names.join(", "))));
+            return Next::Settled(Ruling::Pass);
+        }
+        let look: &dyn Fn() -> bool =
+            &|| self.switches.iter().any(|switch| switch.stops(&grant.ids).is_some());
+        let stop = (!self.switches.is_empty()).then_some(look);
+        rounds.judge(&checks, &self.subject(grant, by), self.facts, stop)
+    }
+
+    /// What checks are told of a request.
+    pub fn subject<'s>(&'s self, grant: &'s Grant, by: &'s Authorized) -> Subject<'s> {
+        let tool = grant.tool.as_ref();
+        Subject {
+            run_id: self.run_id,
+            rule: Some(&grant.rule),
+            tool: tool.map(|tool| tool.name.as_str()),
+            arguments: tool.map(|tool| &tool.arguments),
+            argv: by.argv.as_deref(),
+            command: by.command.as_deref(),
+            cwd: &grant.cwd,
+            asker: &by.asker,
+            policies: self.policies,
+        }
+    }
+
+    /// Command and arguments: splits the words, where there are any to be had, and judges them; or a tool's call.
+    fn judge(
+        &self,
+        mut request: Request,
+        trace: &mut Vec<Step>,
+    ) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
+        let argv = match std::mem::take(&mut request.ask) {
+            Ask::Tool { name, arguments } => {
+                return tool::judge(&name, &arguments, request, self.policies, self.facts, trace);
+            }
+            ask => match self.words(ask) {
+                Ok(argv) => argv,
+                Err(decision) => return Ok((None, *decision)),
+            },
+        };
+        ready(self.policies, &argv)?;
+        let decision = decision::decide_with(self.policies, argv.clone(), request, self.facts, trace);
+        Ok((Some(argv), decision))
+    }
+
     /// The words of a request; a command string is split by the strictest syntax of all policies.
-    fn words(&self, ask: Ask) -> Passed<Vec<OsString>> {
+    fn words(&self, ask: Ask) -> Result<Vec<OsString>, Box<Decision>> {
         match ask {
             Ask::Argv(argv) => Ok(argv),
             Ask::Command(text) => {
@@ -129,20 +235,48 @@ impl Authority<'_> {
             }))),
         }
     }
+}
 
-    /// Makes the rules that name the program ready to judge: patterns compiled, examples held.
-    fn ready(&self, argv: &[OsString]) -> Result<(), PolicyError> {
-        let Some(first) = argv.first() else { return Ok(()) };
-        let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-        for policy in self.policies {
-            policy.compile_patterns_for(base)?;
-            hold_examples(policy, Some(base))?;
+/// What the checks' ruling makes of a grant.
+fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant> {
+    match ruling {
+        Ruling::Pass => Ok(grant),
+        Ruling::Ask(objection) => {
+            grant.ask_for(objection.sentence());
+            Ok(grant)
         }
-        Ok(())
+        Ruling::Block(objection) => Err(objected(&objection, Stage::Input).into()),
+        Ruling::Cancelled(signal) => Err(Came::Cancelled(signal)),
+        Ruling::Stopped => match switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
+            Some(stopped) => Err(denial(&stopped).into()),
+            None => Err(Came::Cancelled(libc::SIGKILL)),
+        },
     }
 }
 
-fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
+/// The refusal by a check.
+pub(super) fn objected(objection: &Objection, stage: Stage) -> Denial {
+    Denial {
+        code: if objection.failed { "check_failed" } else { "check_blocked" },
+        stage,
+        message: objection.sentence(),
+        hint: Some(objection.hint().to_owned()),
+        rule: Some(RuleRef { id: objection.check.clone(), at: objection.at.clone() }),
+    }
+}
+
+/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
+pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
+    let Some(first) = argv.first() else { return Ok(()) };
+    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+    for policy in policies {
+        policy.compile_patterns_for(base)?;
+        hold_examples(policy, Some(base))?;
+    }
+    Ok(())
+}
+
+pub(super) fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
     Step { stage, outcome: outcome.into(), detail: detail.into(), rule: None }
 }
 

@@ -1,31 +1,57 @@
-//! A built-in action on its way: done, and put into the result.
+//! Calls of tools on their way: judged, and a built-in action done.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::authorize::Authority;
+use super::authorize::ready;
 use super::guarded;
 use crate::action::{self, How};
-use crate::decision::Grant;
+use crate::decision::{self, Decision, Facts, Grant, Step};
+use crate::policy::error::PolicyError;
 use crate::policy::model::Policy;
 use crate::policy::oversight::{self, Led, Role};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;
+use crate::request::{Arguments, Request};
+use crate::run::Stop;
 
-/// Does a granted action.
-pub(super) fn act(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, .. } = authority;
-    let (limits, rule, ids) = (grant.limits.clone(), grant.rule.clone(), grant.ids.clone());
-    let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
-    let look: &dyn Fn() -> bool = &|| stopped().is_some();
-    let stop = (!switches.is_empty()).then_some(look);
+/// Judges a call; the words are those of its command, where it comes to one.
+pub(super) fn judge(
+    name: &str,
+    arguments: &Arguments,
+    mut request: Request,
+    policies: &[Policy],
+    facts: &Facts,
+    trace: &mut Vec<Step>,
+) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
+    policies.iter().try_for_each(|policy| policy.compile_patterns_of_tool(name))?;
+    let called = match decision::called(policies, name, arguments, &mut request, facts, trace) {
+        Ok(called) => called,
+        Err(decision) => return Ok((None, *decision)),
+    };
+    let argv = called.argv().map(<[OsString]>::to_vec);
+    if let Some(argv) = &argv {
+        ready(policies, argv)?;
+    }
+    let decision = decision::decide_called(policies, called, request, facts, trace);
+    Ok((argv, decision))
+}
+
+/// Does a granted action. Whether `stop` ended it.
+pub(super) fn act(
+    grant: Grant,
+    policies: &[Policy],
+    pass_through: bool,
+    stop: Stop<'_>,
+    doc: &mut ResultDoc,
+) -> bool {
+    let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
+    let mut stopped = false;
     match action::perform(grant, &kept(policies), stop) {
         Ok(done) => {
-            let by_switch = matches!(done.how, How::Stopped);
+            stopped = matches!(done.how, How::Stopped);
             doc.acted(done, &limits, &rule);
-            if by_switch {
-                doc.stopped(stopped().as_ref());
-            }
         }
         Err(error) => doc.failed("action", &format!("cannot do it: {error}"), None),
     }
@@ -34,6 +60,7 @@ pub(super) fn act(grant: Grant, authority: &Authority<'_>, pass_through: bool, d
         let _ = std::io::stdout().write_all(&doc.stdout_kept());
         let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
     }
+    stopped
 }
 
 /// What no action touches: all that policies lead to, the switch and the store included.

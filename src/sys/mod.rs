@@ -3,11 +3,13 @@
 
 pub mod account;
 pub mod arena;
+pub mod clock;
 pub mod environ;
 pub mod fd;
 pub mod path;
 pub mod process;
 pub mod signal;
+pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};
 pub use path::canonical;

@@ -106,6 +106,13 @@ as_both! {
                 assert_eq!(outcomes["read:/etc/passwd"], "open", "{ground:?} {}", answer.show());
             }
         }
+        // Nor what the kernel tells root alone of the whole machine.
+        let script = "for f in kpagecount kpageflags slabinfo timer_list vmallocinfo; do head -c 8 /proc/$f 2>/dev/null | od -An -c; done";
+        assert!(!fs::read("/proc/slabinfo").unwrap_or_default().is_empty(), "root reads it");
+        for ground in GROUNDS {
+            let answer = ground.call(bench, &format!("allow = [\"sh\"]\n{WORKSPACE}")).run(["sh", "-c", script]);
+            assert_eq!(answer.str("stdout"), "", "{ground:?} {}", answer.show());
+        }
         // What the policy itself names is meant.
         let named = format!("{STRICT}[filesystem]\nread = [{:?}]\n", secret.0);
         let (outcomes, answer) = attempt(bench, scene::Ground::Namespaces, &named, &words(&[&attack]));

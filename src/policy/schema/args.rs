@@ -68,8 +68,9 @@ fn subcommand(item: &Item<'_>, word: &str) -> Result<(), PolicyError> {
 }
 
 fn flags(item: &Item<'_>) -> Result<Vec<Flag>, PolicyError> {
-    let mut flags: Vec<Flag> = Vec::new();
-    for entry in item.list("a list of flags")? {
+    let entries = item.list("a list of flags")?;
+    let mut flags: Vec<Flag> = Vec::with_capacity(entries.len());
+    for entry in entries {
         let (flag, named) = flag(&entry)?;
         if flags.iter().any(|f| f.name == flag.name) {
             return Err(named.error(format!("the flag `{}` stands twice in {}", flag.name, item.what)));
@@ -91,7 +92,7 @@ fn flag<'a>(entry: &Item<'a>) -> Result<(Flag, Item<'a>), PolicyError> {
     t.only(&["name", "value", "allow_dash"])?;
     let named = t.need("name")?;
     let name = flag_name(&named)?;
-    let value = t.opt("value", value_limits)?;
+    let value = t.opt("value", |i| value_limits(i).map(Box::new))?;
     let allow_dash = t.flag("allow_dash")?;
     if allow_dash && value.is_none() {
         let message = format!("`allow_dash` of the flag `{name}`, which takes no value");

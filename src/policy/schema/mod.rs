@@ -19,6 +19,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
@@ -26,11 +27,13 @@ use std::sync::Arc;
 
 use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
+use super::tree::Tree;
 pub(super) use check::ReadCheck;
 pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
 pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
 pub(super) use reader::nearest;
+pub(super) use value::compare;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;
@@ -46,8 +49,8 @@ pub(super) struct Doc {
     pub home: PathBuf,
     /// The text.
     pub text: Arc<str>,
-    /// Where each line starts.
-    starts: Vec<usize>,
+    /// An offset and its line, counted from 0: the last one asked for. Most questions are about places near to it.
+    last: Cell<(usize, u32)>,
 }
 
 /// One file, not yet joined with what it extends.
@@ -98,19 +101,27 @@ pub(super) struct ReadAudit {
 
 impl Doc {
     pub fn new(shown: Arc<Path>, dir: PathBuf, home: PathBuf, text: Arc<str>) -> Doc {
-        let mut starts = vec![0];
-        starts.extend(text.match_indices('\n').map(|(i, _)| i + 1));
-        Doc { shown, dir, home, text, starts }
+        Doc { shown, dir, home, text, last: Cell::new((0, 0)) }
     }
 
     /// The line of an offset, counted from 0.
-    fn line_index(&self, offset: usize) -> usize {
-        self.starts.partition_point(|s| *s <= offset).saturating_sub(1)
+    fn line_index(&self, offset: usize) -> u32 {
+        let offset = offset.min(self.text.len());
+        let (last, line) = self.last.get();
+        let lines = |from: usize, to: usize| {
+            let count = self.text.as_bytes()[from..to].iter().filter(|b| **b == b'\n').count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let line = match last <= offset {
+            true => line.saturating_add(lines(last, offset)),
+            false => line.saturating_sub(lines(offset, last)),
+        };
+        self.last.set((offset, line));
+        line
     }
 
     pub fn place(&self, span: &Span) -> Place {
-        let line = u32::try_from(self.line_index(span.start) + 1).unwrap_or(u32::MAX);
-        Place { file: Arc::clone(&self.shown), line }
+        Place { file: Arc::clone(&self.shown), line: self.line_index(span.start).saturating_add(1) }
     }
 
     pub fn spot(&self, span: &Span) -> Spot {
@@ -214,8 +225,8 @@ const TOP: &[&str] = &[
 
 /// Parses and checks one file.
 pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
-    let tree = toml::de::DeTable::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
-    let top = Table::root(doc, tree.get_ref());
+    let tree = Tree::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
+    let top = Table::root(doc, &tree);
     top.only(TOP)?;
     sections::version(&top)?;
     let rules = rule::all(&top)?;

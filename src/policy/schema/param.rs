@@ -1,11 +1,10 @@
 //! A tool's parameters: `params.NAME`.
 
-use toml::de::DeValue;
-
 use super::reader::{Item, Name, Table, nearest_hint};
 use super::{rule, tool, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{ActionKind, Param, ParamType};
+use crate::policy::tree;
 use crate::policy::value::ValueLimits;
 
 const PARAM_TYPES: [(&str, ParamType); 6] = [
@@ -152,13 +151,11 @@ fn default(
 ) -> Result<serde_json::Value, PolicyError> {
     use serde_json::Value;
     let value = match (kind, item.value()) {
-        (ParamType::String, DeValue::String(_)) => Value::from(item.string()?),
-        (ParamType::Boolean, DeValue::Boolean(b)) => Value::from(*b),
-        (ParamType::Array, DeValue::Array(_)) => Value::from(item.strings()?),
-        (ParamType::Integer, DeValue::Integer(_)) | (ParamType::Number, DeValue::Integer(_)) => {
-            Value::from(whole(item)?)
-        }
-        (ParamType::Number, DeValue::Float(_)) => Value::from(decimal(item)?),
+        (ParamType::String, tree::Value::String(_)) => Value::from(item.string()?),
+        (ParamType::Boolean, tree::Value::Boolean(b)) => Value::from(b),
+        (ParamType::Array, tree::Value::Array) => Value::from(item.strings()?),
+        (ParamType::Integer | ParamType::Number, tree::Value::Integer(_)) => Value::from(whole(item)?),
+        (ParamType::Number, tree::Value::Float) => Value::from(decimal(item)?),
         (ParamType::String, _) => return Err(item.wrong("a string")),
         (ParamType::Boolean, _) => return Err(item.wrong("true or false")),
         (ParamType::Array, _) => return Err(item.wrong("a list of strings")),

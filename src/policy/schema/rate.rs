@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::hook::hook;
 use super::oversight::MAX_FIGURE;
 use super::reader::{Item, Table, nearest_hint};
 use super::{Span, rule, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{Alert, AlertOn, Measure, Rate, RateKey, Verdict};
+use crate::policy::tree::Value;
 
 /// The shortest window.
 const MIN_WINDOW: Duration = Duration::from_secs(1);
@@ -195,8 +194,8 @@ fn measure(t: &Table<'_>) -> Result<(Measure, String), PolicyError> {
             .hint("`count = N` for at most N calls, or `sum = \"PARAM\"` with `max`")),
         (None, Some(sum)) => Ok((Measure::Sum(sum.string()?.to_owned()), amount(&t.need("max")?)?)),
         (Some(count), None) => match (count.value(), t.get("max")) {
-            (DeValue::Boolean(true), _) => Ok((Measure::Count, most(&t.need("max")?)?)),
-            (DeValue::Boolean(false), _) => {
+            (Value::Boolean(true), _) => Ok((Measure::Count, most(&t.need("max")?)?)),
+            (Value::Boolean(false), _) => {
                 Err(count.error("`count = false` counts nothing").hint("write the most as `count = N`"))
             }
             (_, Some(max)) => Err(max

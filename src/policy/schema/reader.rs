@@ -4,12 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
+use crate::policy::tree::{Id, Tree, Value, bit};
 use crate::policy::units::{UnitError, parse_duration, parse_size};
 
 /// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
@@ -51,7 +49,10 @@ pub(super) struct Table<'a> {
     pub doc: &'a Doc,
     pub name: Name<'a>,
     pub span: Span,
-    entries: &'a DeTable<'a>,
+    tree: &'a Tree<'a>,
+    id: Id,
+    /// See [`Tree::present`].
+    present: u64,
 }
 
 /// A value and what messages call it, such as `` `pids` in [limits] ``.
@@ -60,29 +61,51 @@ pub(super) struct Item<'a> {
     pub doc: &'a Doc,
     pub what: What<'a>,
     pub span: Span,
-    value: &'a DeValue<'a>,
+    tree: &'a Tree<'a>,
+    id: Id,
 }
 
 impl<'a> Table<'a> {
     /// The file itself.
-    pub fn root(doc: &'a Doc, entries: &'a DeTable<'a>) -> Table<'a> {
-        Table { doc, name: Name("the policy", "", ""), span: 0..0, entries }
+    pub fn root(doc: &'a Doc, tree: &'a Tree<'a>) -> Table<'a> {
+        Table::of(doc, Name("the policy", "", ""), 0..0, tree, Tree::ROOT)
+    }
+
+    fn of(doc: &'a Doc, name: Name<'a>, span: Span, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
+        Table { doc, name, span, tree, id, present: tree.present(id) }
     }
 
     /// Refuses every key that is not in `keys`, naming the nearest.
     pub fn only(&self, keys: &[&str]) -> Result<(), PolicyError> {
-        let unknown = self.entries.keys().filter(|k| !keys.contains(&k.get_ref().as_ref()));
-        let Some(first) = unknown.min_by_key(|k| k.span().start) else { return Ok(()) };
-        let name = first.get_ref();
+        // Most files write the keys in the order in which the manual has them.
+        let mut from = 0;
+        let mut known = |id: Id| {
+            let is = |k: &&str| self.tree.key_is(id, k);
+            let found = keys[from..].iter().position(is).map(|at| from + at);
+            let found = found.or_else(|| keys[..from].iter().position(is));
+            from = found.map_or(from, |at| at + 1);
+            found.is_some()
+        };
+        let unknown = self.tree.children(self.id).filter(|id| !known(*id));
+        let Some(first) = unknown.min_by_key(|id| self.tree.key_span(*id).start) else { return Ok(()) };
+        let name = self.tree.key(first);
         let message = format!("unknown key `{}` in {}", printable(name), self.name);
-        Err(self.doc.error(&first.span(), message).hint(nearest_hint(name, keys)))
+        Err(self.doc.error(&self.tree.key_span(first), message).hint(nearest_hint(name, keys)))
+    }
+
+    fn item(&self, key: &'a str, id: Id) -> Item<'a> {
+        let what = What { key, table: Some(self.name), depth: 0 };
+        Item { doc: self.doc, what, span: self.tree.span(id), tree: self.tree, id }
     }
 
     /// The value of a key, if it was written.
+    #[inline(always)]
     pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
-        let value = self.entries.get(key)?;
-        let what = What { key, table: Some(self.name), depth: 0 };
-        Some(Item { doc: self.doc, what, span: value.span(), value: value.get_ref() })
+        if self.present & bit(key) == 0 { None } else { self.find(key) }
+    }
+
+    fn find(&self, key: &'static str) -> Option<Item<'a>> {
+        self.tree.get(self.id, key).map(|id| self.item(key, id))
     }
 
     /// The value of a key that has to be written.
@@ -93,15 +116,12 @@ impl<'a> Table<'a> {
 
     /// All keys with their places and values, in the order of the file.
     pub fn entries(&self) -> Vec<(&'a str, Span, Item<'a>)> {
-        let mut all: Vec<_> = self
-            .entries
-            .iter()
-            .map(|(k, v)| {
-                let name: &'a str = k.get_ref();
-                let what = What { key: name, table: Some(self.name), depth: 0 };
-                (name, k.span(), Item { doc: self.doc, what, span: v.span(), value: v.get_ref() })
-            })
-            .collect();
+        let entry = |id| {
+            let name = self.tree.key(id);
+            (name, self.tree.key_span(id), self.item(name, id))
+        };
+        let mut all: Vec<_> = self.tree.children(self.id).map(entry).collect();
+        // A table is chained where the first header that leads through it stands; its own may come later.
         all.sort_by_key(|(_, span, _)| span.start);
         all
     }
@@ -111,6 +131,7 @@ impl<'a> Table<'a> {
     }
 
     /// `key`, read by `read` if it was written.
+    #[inline(always)]
     pub fn opt<T>(
         &self,
         key: &'static str,
@@ -142,7 +163,7 @@ impl<'a> Item<'a> {
 
     /// `WHAT must be WANTED, not a list`.
     pub fn wrong(&self, wanted: &str) -> PolicyError {
-        self.error(format!("{} must be {wanted}, not {}", self.what, kind(self.value)))
+        self.error(format!("{} must be {wanted}, not {}", self.what, kind(self.value())))
     }
 
     /// A string without NUL (no word, name or path can carry one).
@@ -151,47 +172,44 @@ impl<'a> Item<'a> {
     }
 
     fn string_as(&self, wanted: &str) -> Result<&'a str, PolicyError> {
-        let DeValue::String(text) = self.value else { return Err(self.wrong(wanted)) };
-        if text.contains('\0') {
+        let Value::String(text) = self.value() else { return Err(self.wrong(wanted)) };
+        if self.tree.is_decoded(self.id) && text.contains('\0') {
             return Err(self.error(format!("{} holds a NUL character", self.what)));
         }
         Ok(text)
     }
 
     pub fn boolean(&self) -> Result<bool, PolicyError> {
-        match self.value {
-            DeValue::Boolean(b) => Ok(*b),
+        match self.value() {
+            Value::Boolean(b) => Ok(b),
             _ => Err(self.wrong("true or false")),
         }
     }
 
     pub fn is_string(&self) -> bool {
-        matches!(self.value, DeValue::String(_))
+        self.tree.is_string(self.id)
     }
 
     pub fn is_list(&self) -> bool {
-        matches!(self.value, DeValue::Array(_))
+        self.tree.is_list(self.id)
     }
 
     /// How many entries a list has; 0 for anything else.
     pub fn length(&self) -> usize {
-        match self.value {
-            DeValue::Array(entries) => entries.len(),
-            _ => 0,
-        }
+        if self.is_list() { self.tree.children(self.id).count() } else { 0 }
     }
 
     pub fn is_number(&self) -> bool {
-        matches!(self.value, DeValue::Integer(_) | DeValue::Float(_))
+        matches!(self.value(), Value::Integer(_) | Value::Float)
     }
 
-    pub fn value(&self) -> &'a DeValue<'a> {
-        self.value
+    pub fn value(&self) -> Value<'a> {
+        self.tree.value(self.id)
     }
 
     /// A whole number in plain decimal digits, from `min` to `max`.
     pub fn count(&self, min: u64, max: u64) -> Result<u64, PolicyError> {
-        let DeValue::Integer(_) = self.value else { return Err(self.wrong("a whole number")) };
+        let Value::Integer(_) = self.value() else { return Err(self.wrong("a whole number")) };
         let text = self.doc.source(&self.span);
         let outside = || match max {
             u64::MAX => self.error(format!("{} must be at least {min}", self.what)),
@@ -205,11 +223,14 @@ impl<'a> Item<'a> {
 
     /// A list; its entries are called like the list itself.
     pub fn list(&self, wanted: &str) -> Result<Vec<Item<'a>>, PolicyError> {
-        let DeValue::Array(entries) = self.value else { return Err(self.wrong(wanted)) };
+        if !self.is_list() {
+            return Err(self.wrong(wanted));
+        }
         let what = What { depth: self.what.depth + 1, ..self.what };
-        let item =
-            |v: &'a Spanned<DeValue<'a>>| Item { doc: self.doc, what, span: v.span(), value: v.get_ref() };
-        Ok(entries.iter().map(item).collect())
+        let item = |id| Item { doc: self.doc, what, span: self.tree.span(id), tree: self.tree, id };
+        let mut entries = Vec::with_capacity(self.length());
+        entries.extend(self.tree.children(self.id).map(item));
+        Ok(entries)
     }
 
     pub fn strings(&self) -> Result<Vec<String>, PolicyError> {
@@ -221,8 +242,9 @@ impl<'a> Item<'a> {
         &self,
         check: impl Fn(&Item<'a>, &str) -> Result<(), PolicyError>,
     ) -> Result<Vec<String>, PolicyError> {
-        let mut names: Vec<String> = Vec::new();
-        for entry in self.list("a list of strings")? {
+        let entries = self.list("a list of strings")?;
+        let mut names: Vec<String> = Vec::with_capacity(entries.len());
+        for entry in entries {
             let name = entry.string()?;
             check(&entry, name)?;
             if names.iter().any(|n| n == name) {
@@ -239,10 +261,10 @@ impl<'a> Item<'a> {
     }
 
     pub fn named_table(&self, name: Name<'a>) -> Result<Table<'a>, PolicyError> {
-        match self.value {
-            DeValue::Table(entries) => Ok(Table { doc: self.doc, name, span: self.span.clone(), entries }),
-            _ => Err(self.wrong("a table")),
+        if !self.tree.is_table(self.id) {
+            return Err(self.wrong("a table"));
         }
+        Ok(Table::of(self.doc, name, self.span.clone(), self.tree, self.id))
     }
 
     /// One of a few words.
@@ -301,13 +323,13 @@ impl<'a> Item<'a> {
     }
 
     fn is_none(&self) -> bool {
-        matches!(self.value, DeValue::String(text) if text == "none")
+        matches!(self.value(), Value::String("none"))
     }
 
     /// Whether a plain number zero stands here: worth a message of its own wherever a limit is meant.
     fn refuse_zero(&self) -> Result<(), PolicyError> {
-        let DeValue::Integer(number) = self.value else { return Ok(()) };
-        if number.as_str().bytes().all(|b| b == b'0') {
+        let Value::Integer(number) = self.value() else { return Ok(()) };
+        if number.bytes().all(|b| b == b'0') {
             return Err(self.error("0 is not a limit; write \"none\" to lift it"));
         }
         Ok(())
@@ -340,15 +362,15 @@ impl<'a> Item<'a> {
 }
 
 /// What a value is, for people.
-pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+pub(super) fn kind(value: Value<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a decimal number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
+        Value::String(_) => "a string",
+        Value::Integer(_) => "a whole number",
+        Value::Float => "a decimal number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime => "a date",
+        Value::Array => "a list",
+        Value::Table => "a table",
     }
 }
 

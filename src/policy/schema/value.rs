@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use toml::de::DeValue;
-
 use super::reader::{Item, Table};
 use crate::policy::error::{PolicyError, printable};
+use crate::policy::tree::Value;
 use crate::policy::value::{PathKind, PathLimit, Pattern, ValueLimits};
 
 /// The keys that limit a value.
@@ -27,7 +26,7 @@ pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
         max_value: t.opt("max_value", decimal)?,
         pattern: t.opt("pattern", pattern)?,
         choices: t.opt("choices", choices)?,
-        path: t.opt("path", path)?,
+        path: t.opt("path", |i| path(i).map(Box::new))?,
     };
     if let (Some(min), Some(max)) = (&value.min_value, &value.max_value)
         && compare(min, max) == Ordering::Greater
@@ -60,7 +59,7 @@ pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// Compares two plain decimals of any size.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Decimal::of(a), Decimal::of(b));
     match (a.negative, b.negative) {
         (false, false) => a.magnitude(&b),
@@ -106,7 +105,7 @@ fn choices(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
     let mut out: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
         let text = match entry.value() {
-            DeValue::Integer(_) => decimal(&entry)?,
+            Value::Integer(_) => decimal(&entry)?,
             _ => entry.string()?.to_owned(),
         };
         if out.contains(&text) {

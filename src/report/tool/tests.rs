@@ -65,7 +65,7 @@ fn secrets_are_masked_by_the_parameters_name_and_by_their_shape() {
     assert_eq!(shown["token"], json!(["[masked]", "[masked]"]));
     assert!(!serde_json::to_string(&shown).unwrap().contains(&token), "{shown:?}");
     let words = doc.words();
-    let reason = super::super::mask::mask_text("argument 'password' 'hunter22' is wrong", &words);
+    let reason = crate::request::mask::mask_text("argument 'password' 'hunter22' is wrong", &words);
     assert_eq!(reason, "argument 'password' '[masked]' is wrong");
 }
 

@@ -45,7 +45,7 @@ impl Builder<'_> {
             ipc_namespace: self.ground.namespaces,
             attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
             truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
-            ioctl_by_path: abi >= 5 || self.wanted.profile == Profile::Host,
+            openat2: self.wanted.profile == Profile::Host,
             notify_groups: false,
         });
         self.step(

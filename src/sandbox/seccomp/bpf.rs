@@ -110,6 +110,17 @@ impl Checks {
         self.none_of(argument, u32::MAX, values, ALLOW)
     }
 
+    /// Where all 64 bits of `argument` are zero, the call is allowed at once.
+    #[must_use]
+    pub fn allow_if_null(mut self, argument: u32) -> Checks {
+        self.0.push(insn(LOAD, 0, 0, low(argument)));
+        self.0.push(insn(IF_EQUAL, 0, 3, 0));
+        self.0.push(insn(LOAD, 0, 0, high(argument)));
+        self.0.push(insn(IF_EQUAL, 0, 1, 0));
+        self.0.push(insn(RETURN, 0, 0, ALLOW));
+        self
+    }
+
     /// Where the low half of `argument` is none of `values`, the call is allowed at once.
     #[must_use]
     pub fn allow_unless(self, argument: u32, values: &[u32]) -> Checks {

@@ -19,7 +19,7 @@ pub(super) fn strict() -> Options {
         ipc_namespace: false,
         attributes: false,
         truncate_by_path: false,
-        ioctl_by_path: false,
+        openat2: false,
         notify_groups: false,
     }
 }
@@ -99,7 +99,7 @@ fn all_options() -> Vec<Options> {
                     ipc_namespace: bit(1),
                     attributes: bit(2),
                     truncate_by_path: bit(3),
-                    ioctl_by_path: bit(5),
+                    openat2: bit(5),
                     notify_groups: bit(4),
                 });
             }
@@ -188,6 +188,13 @@ fn other_tasks_limits_and_priorities_are_out_of_reach() {
     let mut old = [0_u64; 2];
     works(&strict(), libc::SYS_prlimit64, [0, core, 0, old.as_mut_ptr() as u64, 0, 0]);
     works(&strict(), libc::SYS_prlimit64, [parent, core, 0, old.as_mut_ptr() as u64, 0, 0]);
+    // The limit on core files stays, wherever the new one is said to be: the kernel would find nothing there.
+    let files = u64::from(libc::RLIMIT_CORE);
+    for nowhere in [1, 1 << 32] {
+        works(&strict(), libc::SYS_prlimit64, [0, files, nowhere, 0, 0, 0]);
+        works(&strict(), libc::SYS_setrlimit, [files, nowhere, 0, 0, 0, 0]);
+        refused(&strict(), libc::SYS_prlimit64, [MAX >> 33, core, nowhere, 0, 0, 0], EPERM);
+    }
     // To raise nice is everybody's right: this would work on the guard. Here a process that does not exist.
     let nobody = MAX >> 33;
     refused(&strict(), libc::SYS_setpriority, [0, nobody, 19, 0, 0, 0], EPERM);
@@ -249,14 +256,14 @@ fn attributes_queues_and_truncation_are_refused_where_nothing_else_refuses_them(
     refused(&strict(), libc::SYS_openat, [at, path, for_ioctl as u64, 0, 0, 0], EACCES);
     works(&strict(), libc::SYS_openat, [at, path, libc::O_RDONLY as u64, 0, 0, 0]);
     // For neither reading nor writing, whatever Landlock mediates.
-    let mediated = Options { truncate_by_path: true, ioctl_by_path: true, ..strict() };
+    let mediated = Options { truncate_by_path: true, ..strict() };
     for options in [strict(), mediated] {
         refused(&options, libc::SYS_openat, [at, path, libc::O_ACCMODE as u64, 0, 0, 0], EACCES);
         #[cfg(target_arch = "x86_64")]
         refused(&options, libc::SYS_open, [path, libc::O_ACCMODE as u64, 0, 0, 0, 0], EACCES);
     }
     let openat2 = [MAX, MAX, MAX, MAX, MAX, MAX];
-    refused(&Options { ioctl_by_path: false, ..mediated }, table::OPENAT2, openat2, ENOSYS);
+    refused(&mediated, table::OPENAT2, openat2, ENOSYS);
     refused(&strict(), libc::SYS_shmget, [0x7070, 0, 0, 0, 0, 0], EACCES);
 }
 

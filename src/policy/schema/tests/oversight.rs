@@ -90,6 +90,10 @@ fn who_is_asked() {
 
 #[test]
 fn hooks() {
+    let words = "[\"a\", \"../b\", \"./c/d\", \"/e/\", \"~/f\", \"g/h\", \"--i=./j\", \"\"]";
+    let hook = good(&format!("[approval]\nnotify = {words}")).oversight.approval.notify.unwrap();
+    let paths = ["/pol/dir/a", "/pol/b", "/pol/dir/c/d", "/e", "/home/u/f", "g/h", "--i=./j", ""];
+    assert_eq!(hook.argv, paths);
     refuse(&[
         ("[approval]\nnotify = []", "3:10: `notify` in [approval] is empty: it has to name a program"),
         (

@@ -1,0 +1,148 @@
+//! Asking whoever sits at the controlling terminal. The command's own standard input is never read for an answer.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::Duration;
+
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::refusal::refusal;
+use super::screen::Paper;
+use super::vigil::{Vigil, Woke};
+use super::{Reply, denied};
+use crate::decision::Denial;
+use crate::sys::account::Person;
+
+#[cfg(test)]
+mod tests;
+
+/// A longer screen scrolls out of what a person can look through.
+pub const MOST_SCREEN: usize = 64 << 10;
+/// A longer line is no answer.
+const MOST_LINE: usize = 64;
+
+/// What stands below the screen.
+const PROMPT: &str = "Run this, once? Type yes to approve; anything else declines: ";
+
+/// Shows the request on the terminal and waits for a line. Only `yes` approves; what was typed before the question is
+/// dropped.
+///
+/// # Errors
+/// The answer is no, there is none in time, or there is nobody to ask: then nothing may run.
+pub fn ask(paper: &Paper<'_>, timeout: Duration) -> Result<Reply, Box<Denial>> {
+    let screen = paper.screen();
+    if screen.len() > MOST_SCREEN {
+        let message = format!(
+            "{} needs an approval and is too long for a terminal: its screen has {} KiB, and 64 are shown at most",
+            paper.bound.name(),
+            screen.len() >> 10
+        );
+        let hint = "ask for something shorter, or let the policy file it: [approval] ask = \"queue\"";
+        return Err(refusal("approval_undisplayable", message, hint));
+    }
+    let nobody = |why: String| {
+        let message = format!("{} needs an approval at the terminal, and {why}", paper.bound.name());
+        let hint = "start guardexec in the foreground of a terminal, or let the policy file it: [approval] ask = \"queue\"";
+        refusal("approval_no_terminal", message, hint)
+    };
+    let tty = open().map_err(nobody)?;
+    let broken =
+        |error: io::Error| nobody(format!("the terminal cannot be used: {}", super::files::reason(&error)));
+    let vigil = Vigil::begin(timeout).map_err(broken)?;
+    let said = converse(tty, &screen, &vigil).map_err(broken)?;
+    match said {
+        Said::Line(line) if line == b"yes" => Ok(Reply::Approved { by: Person::here(), text: None }),
+        Said::Line(_) => Err(denied(paper.bound, None)),
+        Said::Nothing => {
+            let message = format!("nobody answered within {}", humantime::format_duration(timeout));
+            Err(refusal(
+                "approval_timeout",
+                message,
+                "nothing ran; ask again when somebody is at the terminal",
+            ))
+        }
+        Said::Cancelled(signal) => Ok(Reply::Cancelled(signal)),
+    }
+}
+
+/// What came from the terminal.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// A line, or what there was of it at its end.
+    Line(Vec<u8>),
+    /// Nothing in time.
+    Nothing,
+    /// guardexec was told to end.
+    Cancelled(i32),
+}
+
+/// The controlling terminal, if guardexec is in its foreground. From the background it could not be read, and what is
+/// typed there is meant for somebody else.
+fn open() -> Result<File, String> {
+    let tty = OpenOptions::new()
+        .read(true)
+        .write(true)
+        // The flag is this description's own: nobody else's reads change.
+        .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
+        .open("/dev/tty")
+        .map_err(|_| "guardexec has no terminal".to_owned())?;
+    match nix::unistd::tcgetpgrp(&tty) {
+        Ok(group) if group == nix::unistd::getpgrp() => Ok(tty),
+        _ => Err("guardexec does not run in the foreground of its terminal".to_owned()),
+    }
+}
+
+/// Writes the screen, drops what was typed so far, asks and reads one line.
+fn converse(mut tty: File, screen: &str, vigil: &Vigil) -> io::Result<Said> {
+    if let Some(ended) = write(&mut tty, screen.as_bytes(), vigil)? {
+        return Ok(ended);
+    }
+    tcflush(&tty, FlushArg::TCIFLUSH)?;
+    if let Some(ended) = write(&mut tty, PROMPT.as_bytes(), vigil)? {
+        return Ok(ended);
+    }
+    let mut line = Vec::new();
+    loop {
+        match vigil.wait(Some((tty.as_fd(), libc::POLLIN)), None)? {
+            Woke::Ready => {}
+            Woke::Tick => continue,
+            Woke::Late => {
+                let _ = tty.write_all(b"\n");
+                return Ok(Said::Nothing);
+            }
+            Woke::Cancelled(signal) => return Ok(Said::Cancelled(signal)),
+        }
+        let mut byte = [0];
+        match tty.read(&mut byte) {
+            Ok(1) if !matches!(byte[0], b'\n' | b'\r') => line.push(byte[0]),
+            Ok(_) => return Ok(Said::Line(line)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // In the background by now, or hung up.
+            Err(_) => return Ok(Said::Line(Vec::new())),
+        }
+        if line.len() > MOST_LINE {
+            return Ok(Said::Line(line));
+        }
+    }
+}
+
+/// Writes it all, waiting for a terminal that is slow or stopped. `Some` where there is nothing more to wait for.
+fn write(tty: &mut File, mut bytes: &[u8], vigil: &Vigil) -> io::Result<Option<Said>> {
+    while !bytes.is_empty() {
+        match tty.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match vigil.wait(Some((tty.as_fd(), libc::POLLOUT)), None)? {
+                    Woke::Ready | Woke::Tick => {}
+                    Woke::Late => return Ok(Some(Said::Nothing)),
+                    Woke::Cancelled(signal) => return Ok(Some(Said::Cancelled(signal))),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}

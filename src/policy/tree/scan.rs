@@ -1,0 +1,310 @@
+//! One pass over the text. `None` means "not this way": the text is wrong, or holds something that policies are not made
+//! of (dates, numbers in other spellings), or is nested so deeply that nobody could mean it.
+
+use super::build::Key;
+use super::{Id, Kind, Node, Stretch, Tree};
+
+/// How deep lists and tables in braces may go here.
+const MAX_DEPTH: usize = 32;
+
+/// Reads a whole text.
+pub(super) fn scan(text: &str) -> Option<Tree<'_>> {
+    let mut scan = Scan { bytes: text.as_bytes(), at: 0, tree: Tree::new(text), way: Vec::new() };
+    scan.document()?;
+    Some(scan.tree)
+}
+
+pub(super) struct Scan<'t> {
+    pub bytes: &'t [u8],
+    pub at: usize,
+    pub tree: Tree<'t>,
+    /// What stands before the dots of the last key read.
+    way: Vec<Key>,
+}
+
+/// What a byte can be; [`CLASSES`] says which of these it is.
+pub(super) mod class {
+    /// Part of a key without quotes.
+    pub const BARE: u8 = 1;
+    /// Itself in a `"string"`.
+    pub const BASIC: u8 = 2;
+    /// Itself in a `'string'`.
+    pub const LITERAL: u8 = 4;
+    /// Itself in a comment.
+    pub const COMMENT: u8 = 8;
+    /// What may follow a word or number.
+    pub const AFTER_WORD: u8 = 16;
+    /// Space and tab.
+    pub const BLANK: u8 = 32;
+}
+
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        let printed = b == b'\t' || (b >= 0x20 && b != 0x7f);
+        let mut is = 0;
+        if b.is_ascii_alphanumeric() || b == b'-' || b == b'_' {
+            is |= class::BARE;
+        }
+        if printed {
+            is |= class::COMMENT;
+        }
+        if printed && b != b'"' && b != b'\\' {
+            is |= class::BASIC;
+        }
+        if printed && b != b'\'' {
+            is |= class::LITERAL;
+        }
+        if matches!(b, b' ' | b'\t') {
+            is |= class::BLANK;
+        }
+        if matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b',' | b']' | b'}' | b'#') {
+            is |= class::AFTER_WORD;
+        }
+        table[byte] = is;
+        byte += 1;
+    }
+    table
+}
+
+impl<'t> Scan<'t> {
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Steps over one byte if it is there.
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    /// Steps over all bytes of a class.
+    pub(super) fn run(&mut self, class: u8) {
+        let rest = &self.bytes[self.at..];
+        self.at += rest.iter().position(|b| CLASSES[usize::from(*b)] & class == 0).unwrap_or(rest.len());
+    }
+
+    pub(super) fn from(&self, start: usize) -> Stretch {
+        Stretch::new(start, self.at)
+    }
+
+    /// A line's end, if it stands here.
+    pub(super) fn newline(&mut self) -> bool {
+        if self.bytes[self.at..].starts_with(b"\r\n") {
+            self.at += 2;
+            return true;
+        }
+        self.eat(b'\n')
+    }
+
+    /// The rest of a line on which nothing more may stand.
+    fn end_of_line(&mut self) -> Option<()> {
+        self.run(class::BLANK);
+        if self.eat(b'#') {
+            self.run(class::COMMENT);
+        }
+        (self.newline() || self.at == self.bytes.len()).then_some(())
+    }
+
+    /// Space, comments and line ends, as they may stand between the entries of a list.
+    fn gap(&mut self) -> Option<u8> {
+        loop {
+            self.run(class::BLANK);
+            match self.peek()? {
+                b'\n' | b'\r' | b'#' => self.end_of_line()?,
+                other => return Some(other),
+            }
+        }
+    }
+
+    fn document(&mut self) -> Option<()> {
+        let mut table = Tree::ROOT;
+        loop {
+            self.run(class::BLANK);
+            match self.peek() {
+                None => return Some(()),
+                Some(b'\n' | b'\r' | b'#') => {}
+                Some(b'[') => table = self.header()?,
+                Some(_) => self.pair(table, 0, 0)?,
+            }
+            self.end_of_line()?;
+        }
+    }
+
+    /// `[a.b]` or `[[a.b]]`.
+    fn header(&mut self) -> Option<Id> {
+        let start = self.at;
+        self.at += 1;
+        let list = self.eat(b'[');
+        self.run(class::BLANK);
+        let key = self.path()?;
+        if !self.eat(b']') || list && !self.eat(b']') {
+            return None;
+        }
+        let span = self.from(start);
+        self.tree.header(&self.way, &key, list, span)
+    }
+
+    /// `a.b = value`. `inline` is said of the tables that the dots make.
+    fn pair(&mut self, table: Id, depth: usize, inline: u8) -> Option<()> {
+        let key = self.path()?;
+        if !self.eat(b'=') {
+            return None;
+        }
+        let parent = self.tree.dotted(table, &self.way, inline)?;
+        if self.tree.find(parent, &key)?.is_some() {
+            return None;
+        }
+        self.run(class::BLANK);
+        self.value(parent, Some(&key), depth)
+    }
+
+    /// A key and the space behind it; what stands before its dots is in `way`.
+    fn path(&mut self) -> Option<Key> {
+        self.way.clear();
+        loop {
+            let key = self.key()?;
+            self.run(class::BLANK);
+            if !self.eat(b'.') {
+                return Some(key);
+            }
+            self.way.push(key);
+            if self.way.len() > MAX_DEPTH {
+                return None;
+            }
+            self.run(class::BLANK);
+        }
+    }
+
+    fn key(&mut self) -> Option<Key> {
+        let start = self.at;
+        let (mut flags, mut inner) = (0, Stretch::default());
+        match self.peek()? {
+            quote @ (b'"' | b'\'') => {
+                if self.bytes[start..].starts_with(&[quote; 3]) {
+                    return None;
+                }
+                let decoded;
+                (inner, decoded) = self.string()?;
+                flags = if decoded { Node::DECODED_KEY } else { Node::QUOTED };
+            }
+            _ => {
+                self.run(class::BARE);
+                if self.at == start {
+                    return None;
+                }
+            }
+        }
+        Some(self.tree.key_at(self.from(start), flags, inner))
+    }
+
+    /// A value and its node.
+    fn value(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
+        let start = self.at;
+        match self.peek()? {
+            b'"' | b'\'' => {
+                let (inner, decoded) = self.string()?;
+                let flags = if decoded { Node::DECODED } else { 0 };
+                let node = Node { inner, ..Node::new(Kind::String, flags, self.from(start)) };
+                self.tree.append(parent, key, node);
+                Some(())
+            }
+            b'[' => self.list(parent, key, depth),
+            b'{' => self.braces(parent, key, depth),
+            b't' => self.word(parent, key, b"true", Kind::True),
+            b'f' => self.word(parent, key, b"false", Kind::False),
+            _ => self.number(parent, key),
+        }
+    }
+
+    fn word(&mut self, parent: Id, key: Option<&Key>, word: &[u8], kind: Kind) -> Option<()> {
+        let start = self.at;
+        if !self.bytes[start..].starts_with(word) {
+            return None;
+        }
+        self.at += word.len();
+        self.tree.append(parent, key, Node::new(kind, 0, self.from(start)));
+        self.after_word()
+    }
+
+    fn after_word(&self) -> Option<()> {
+        self.peek().is_none_or(|b| CLASSES[usize::from(b)] & class::AFTER_WORD != 0).then_some(())
+    }
+
+    /// `-1` or `0.25`: decimal digits without anything else.
+    fn number(&mut self, parent: Id, key: Option<&Key>) -> Option<()> {
+        let start = self.at;
+        self.eat(b'-');
+        let zero = self.peek() == Some(b'0');
+        match self.digits() {
+            0 => return None,
+            1 => {}
+            _ if zero => return None,
+            _ => {}
+        }
+        let mut kind = Kind::Integer;
+        if self.eat(b'.') {
+            kind = Kind::Float;
+            if self.digits() == 0 {
+                return None;
+            }
+        }
+        let span = self.from(start);
+        self.tree.append(parent, key, Node { inner: span, ..Node::new(kind, 0, span) });
+        self.after_word()
+    }
+
+    fn digits(&mut self) -> usize {
+        let rest = &self.bytes[self.at..];
+        let count = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+        self.at += count;
+        count
+    }
+
+    /// `[...]`, over any number of lines.
+    fn list(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
+        let id = self.open(parent, key, Kind::Array, 0, depth)?;
+        while self.gap()? != b']' {
+            self.value(id, None, depth + 1)?;
+            self.next_or(b']')?;
+        }
+        self.at += 1;
+        self.tree.close(id, self.at);
+        Some(())
+    }
+
+    /// `{...}`, over any number of lines.
+    fn braces(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
+        let id = self.open(parent, key, Kind::Table, Node::INLINE, depth)?;
+        while self.gap()? != b'}' {
+            self.pair(id, depth + 1, Node::INLINE)?;
+            self.next_or(b'}')?;
+        }
+        self.at += 1;
+        self.tree.close(id, self.at);
+        Some(())
+    }
+
+    /// The bracket or brace, and the node that it opens.
+    fn open(&mut self, parent: Id, key: Option<&Key>, kind: Kind, flags: u8, depth: usize) -> Option<Id> {
+        let start = self.at;
+        self.at += 1;
+        let node = Node::new(kind, flags, self.from(start));
+        (depth < MAX_DEPTH).then(|| self.tree.append(parent, key, node))
+    }
+
+    /// Between two entries: a comma, or else the end, which stays for the caller.
+    fn next_or(&mut self, end: u8) -> Option<()> {
+        let next = self.gap()?;
+        if next == b',' {
+            self.at += 1;
+            return Some(());
+        }
+        (next == end).then_some(())
+    }
+}
