@@ -3,6 +3,7 @@
 
 pub mod scene;
 
+mod ambient;
 mod exec;
 mod files;
 mod guard;

@@ -5,6 +5,7 @@
 #[macro_use]
 mod harness;
 
+mod approvals;
 mod arguments;
 mod attacks;
 mod audit;

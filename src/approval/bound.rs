@@ -4,15 +4,18 @@
 //! differs.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::bytes::Bytes;
 use super::files::{self, Content, Named};
-use super::refusal::unbindable;
+use super::refusal::{unbindable, unbindable_file};
 use crate::decision::{Denial, Grant, RuleRef, ToolCall};
 use crate::policy::model::Policy;
 use crate::program::{self, Program};
@@ -45,6 +48,11 @@ impl Cause {
     pub fn of(rule: &RuleRef, reason: &str) -> Cause {
         let file = rule.at.file.as_os_str().as_bytes().into();
         Cause { id: rule.id.clone(), file, line: rule.at.line, reason: reason.to_owned() }
+    }
+
+    /// Whether it is the same cause, whatever it says this time.
+    fn is(&self, other: &Cause) -> bool {
+        (&self.id, &self.file, self.line) == (&other.id, &other.file, other.line)
     }
 
     /// The deciding rule, and all that the rules together say about why.
@@ -161,7 +169,7 @@ impl Bound {
         let asker = asking.asker;
         Ok(Bound {
             argv: argv.iter().map(Bytes::from).collect(),
-            program: grant.program.as_ref().map(program).transpose()?,
+            program: grant.program.as_ref().map(bound_program).transpose()?,
             cwd: grant.cwd.as_os_str().as_bytes().into(),
             env: grant.envp.iter().map(|entry| variable(entry.as_bytes())).collect(),
             stdin: input(&grant.stdin)?,
@@ -176,6 +184,37 @@ impl Bound {
             evidence: asking.evidence.map(evidence),
             settings: settings::of(&grant.limits, &grant.wanted),
         })
+    }
+
+    /// The same request with whatever its files hold now.
+    ///
+    /// # Errors
+    /// The working directory or a file is gone or cannot be read.
+    pub fn now(&self) -> Result<Bound, Box<Denial>> {
+        let mut now = self.clone();
+        let path = |bytes: &Bytes| PathBuf::from(OsStr::from_bytes(&bytes.0));
+        let gone = |bytes: &Bytes, error: std::io::Error| {
+            unbindable_file(&bytes.0, &quote::escape_text(&files::reason(&error)))
+        };
+        let cwd = File::open(path(&self.cwd)).map_err(|error| gone(&self.cwd, error))?;
+        if let Some(file) = &mut now.program {
+            let opened = program::open_absolute(&path(&file.path));
+            let opened =
+                opened.map_err(|_| unbindable_file(&file.path.0, "it cannot be executed any more"))?;
+            *file = bound_program(&opened)?;
+        }
+        now.files = match (&self.program, self.files.first()) {
+            // Of a built-in action, the one file that it is about.
+            (None, Some(named)) => files::named(cwd.as_fd(), &[b"", named.path.0.as_slice()])?,
+            _ => files::named(cwd.as_fd(), &self.argv)?,
+        };
+        if let BoundInput::File(file) = &mut now.stdin {
+            file.content = files::content_of(&path(&file.path))?;
+        }
+        for (policy, sha256) in &mut now.policies {
+            *sha256 = files::content_of(&path(policy))?.sha256;
+        }
+        Ok(now)
     }
 
     /// What is asked for by name: the tool, or the program as the words have it.
@@ -193,7 +232,7 @@ impl Bound {
     }
 }
 
-fn program(program: &Program) -> Result<BoundFile, Box<Denial>> {
+fn bound_program(program: &Program) -> Result<BoundFile, Box<Denial>> {
     let path = program.path.as_os_str().as_bytes();
     let sha256 = program::hash(program).map_err(|error| {
         let why = quote::escape_text(&files::reason(&error));

@@ -13,6 +13,8 @@ use super::bytes::Bytes;
 use super::entry::Entry;
 use super::refusal::refusal;
 use crate::decision::{Denial, Facts};
+use crate::policy::load::LoadContext;
+use crate::policy::model::Policy;
 use crate::request::{Arguments, Ask, Evidence, Request, Stdin};
 
 /// The largest standard input that is kept, in bytes.
@@ -32,6 +34,8 @@ pub struct Kept {
     /// The evidence's name and what it says.
     evidence_name: Option<Bytes>,
     pub(super) evidence: Option<Bytes>,
+    /// The policies that judged, without what they extend.
+    policies: Vec<Bytes>,
     /// Where guardexec was started.
     start_dir: Option<Bytes>,
     /// The user's name and home, and what `$GUARDEXEC_AGENT` said.
@@ -54,7 +58,7 @@ enum KeptInput {
 
 impl Kept {
     /// Notes what a request asks for before it is judged, while nothing is known of its environment yet.
-    pub fn of(request: &Request, facts: &Facts) -> Kept {
+    pub fn of(request: &Request, facts: &Facts, policies: &[Policy]) -> Kept {
         let bytes = |text: &OsString| Bytes::from(text.as_bytes());
         let evidence = request.evidence.as_ref();
         Kept {
@@ -77,6 +81,7 @@ impl Kept {
             timeout: request.timeout,
             evidence_name: evidence.map(|evidence| evidence.name.as_os_str().as_bytes().into()),
             evidence: evidence.map(|evidence| Bytes::from(&evidence.bytes)),
+            policies: policies.iter().map(|policy| policy.path.as_os_str().as_bytes().into()).collect(),
             start_dir: facts.start_dir.as_ref().map(|dir| dir.as_os_str().as_bytes().into()),
             user: facts.user.clone(),
             home: facts.home.as_os_str().as_bytes().into(),
@@ -103,9 +108,10 @@ impl Kept {
         }
     }
 
-    /// The user who asked: besides root the one who may own the policies that judged.
-    pub fn uid(&self) -> u32 {
-        self.uid
+    /// The policies that judged, and how they were loaded.
+    pub fn policies(&self) -> (Vec<PathBuf>, LoadContext) {
+        let context = LoadContext { home: path(&self.home), uid: self.uid };
+        (self.policies.iter().map(path).collect(), context)
     }
 }
 
@@ -159,7 +165,7 @@ impl Entry {
     }
 
     /// What was filed, with the words that were approved; judged again under `kept`.
-    pub(super) fn filed(&self, kept: &Kept) -> Request {
+    pub fn filed(&self, kept: &Kept) -> Request {
         let bound = &self.bound;
         let ask = match &bound.tool {
             Some(tool) => {

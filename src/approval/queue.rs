@@ -20,7 +20,7 @@ use crate::sys::account::Person;
 
 mod said;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// A part of a transaction that may say no.
 type Outcome<T> = Result<Result<T, Box<Denial>>, StateError>;
@@ -206,7 +206,7 @@ pub fn check(db: &Connection, now: &Moment, id: &str, bound: &Bound) -> Outcome<
     if !entry.state.is_open() {
         return Ok(Err(entry.closed()));
     }
-    let bound = bound.with_words_of(&entry.bound);
+    let bound = bound.in_terms_of(&entry.bound);
     if bound.digest() != entry.digest {
         return Ok(Err(entry.differs(&bound)));
     }
@@ -305,7 +305,8 @@ fn new_id() -> Result<String, StateError> {
     Ok(bytes.iter().map(|byte| char::from(DIGITS[usize::from(byte & 31)])).collect())
 }
 
-fn unknown(id: &str) -> Box<Denial> {
+/// The refusal where there is no such request.
+pub fn unknown(id: &str) -> Box<Denial> {
     let message = format!("there is no approval {}", quote::repr(id.as_bytes()));
     refusal("approval_unknown", message, "guardexec approvals list --all shows those of this --state")
 }

@@ -280,7 +280,7 @@ pub(super) fn answer(answered: &Answered) -> String {
 }
 
 /// `'bob' (uid 1000, logged in as 1000)`.
-pub(super) fn person(person: &Person) -> String {
+pub fn person(person: &Person) -> String {
     let login = person.login_uid.map(|uid| format!(", logged in as {uid}")).unwrap_or_default();
     format!("{} (uid {}{login})", repr(person.user.as_bytes()), person.uid)
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::refusal::refusal;
-use super::screen::Paper;
+use super::screen::{self, Paper};
 use super::vigil::{Vigil, Woke};
-use super::{Reply, denied};
+use super::{Reply, denied, shown_time};
 use crate::decision::Denial;
+use crate::run::Stop;
 use crate::sys::account::Person;
 
 #[cfg(test)]
@@ -27,11 +28,8 @@ const MOST_LINE: usize = 64;
 const PROMPT: &str = "Run this, once? Type yes to approve; anything else declines: ";
 
 /// Shows the request on the terminal and waits for a line. Only `yes` approves; what was typed before the question is
-/// dropped.
-///
-/// # Errors
-/// The answer is no, there is none in time, or there is nobody to ask: then nothing may run.
-pub fn ask(paper: &Paper<'_>, timeout: Duration) -> Result<Reply, Box<Denial>> {
+/// dropped. No terminal, no answer in time and a screen that is too long are refusals of their own.
+pub fn ask(paper: &Paper<'_>, timeout: Duration, stop: Stop<'_>) -> Reply {
     let screen = paper.screen();
     if screen.len() > MOST_SCREEN {
         let message = format!(
@@ -40,31 +38,38 @@ pub fn ask(paper: &Paper<'_>, timeout: Duration) -> Result<Reply, Box<Denial>> {
             screen.len() >> 10
         );
         let hint = "ask for something shorter, or let the policy file it: [approval] ask = \"queue\"";
-        return Err(refusal("approval_undisplayable", message, hint));
+        return Reply::refused(refusal("approval_undisplayable", message, hint));
     }
-    let nobody = |why: String| {
-        let message = format!("{} needs an approval at the terminal, and {why}", paper.bound.name());
-        let hint = "start guardexec in the foreground of a terminal, or let the policy file it: [approval] ask = \"queue\"";
-        refusal("approval_no_terminal", message, hint)
-    };
-    let tty = open().map_err(nobody)?;
-    let broken =
-        |error: io::Error| nobody(format!("the terminal cannot be used: {}", super::files::reason(&error)));
-    let vigil = Vigil::begin(timeout).map_err(broken)?;
-    let said = converse(tty, &screen, &vigil).map_err(broken)?;
-    match said {
-        Said::Line(line) if line == b"yes" => Ok(Reply::Approved { by: Person::here(), text: None }),
-        Said::Line(_) => Err(denied(paper.bound, None)),
-        Said::Nothing => {
-            let message = format!("nobody answered within {}", humantime::format_duration(timeout));
-            Err(refusal(
-                "approval_timeout",
-                message,
-                "nothing ran; ask again when somebody is at the terminal",
-            ))
+    match open().and_then(|tty| said(tty, &screen, timeout, stop)) {
+        Err(why) => Reply::refused(nobody(paper, &why)),
+        Ok(Said::Line(line)) => {
+            let by = screen::person(&Person::here());
+            match line == b"yes" {
+                true => Reply::Approved { by, said: None },
+                false => Reply::Declined { denial: denied(paper.bound), by: Some(by), said: None },
+            }
         }
-        Said::Cancelled(signal) => Ok(Reply::Cancelled(signal)),
+        Ok(Said::Nothing) => {
+            let message = format!("nobody answered within {}", shown_time(timeout));
+            let hint = "nothing ran; ask again when somebody is at the terminal";
+            Reply::refused(refusal("approval_timeout", message, hint))
+        }
+        Ok(Said::Cancelled(signal)) => Reply::Cancelled(signal),
+        Ok(Said::Stopped) => Reply::Stopped,
     }
+}
+
+/// The refusal where there is no terminal to ask at.
+fn nobody(paper: &Paper<'_>, why: &str) -> Box<Denial> {
+    let message = format!("{} needs an approval at the terminal, and {why}", paper.bound.name());
+    let hint = "start guardexec in the foreground of a terminal, or let the policy file it: [approval] ask = \"queue\"";
+    refusal("approval_no_terminal", message, hint)
+}
+
+fn said(tty: File, screen: &str, timeout: Duration, stop: Stop<'_>) -> Result<Said, String> {
+    let broken = |error: io::Error| format!("the terminal cannot be used: {}", super::files::reason(&error));
+    let vigil = Vigil::begin(timeout, stop).map_err(broken)?;
+    converse(tty, screen, &vigil).map_err(broken)
 }
 
 /// What came from the terminal.
@@ -76,6 +81,8 @@ enum Said {
     Nothing,
     /// guardexec was told to end.
     Cancelled(i32),
+    /// Everything has to stop.
+    Stopped,
 }
 
 /// The controlling terminal, if guardexec is in its foreground. From the background it could not be read, and what is
@@ -95,7 +102,7 @@ fn open() -> Result<File, String> {
 }
 
 /// Writes the screen, drops what was typed so far, asks and reads one line.
-fn converse(mut tty: File, screen: &str, vigil: &Vigil) -> io::Result<Said> {
+fn converse(mut tty: File, screen: &str, vigil: &Vigil<'_>) -> io::Result<Said> {
     if let Some(ended) = write(&mut tty, screen.as_bytes(), vigil)? {
         return Ok(ended);
     }
@@ -113,6 +120,7 @@ fn converse(mut tty: File, screen: &str, vigil: &Vigil) -> io::Result<Said> {
                 return Ok(Said::Nothing);
             }
             Woke::Cancelled(signal) => return Ok(Said::Cancelled(signal)),
+            Woke::Stopped => return Ok(Said::Stopped),
         }
         let mut byte = [0];
         match tty.read(&mut byte) {
@@ -129,7 +137,7 @@ fn converse(mut tty: File, screen: &str, vigil: &Vigil) -> io::Result<Said> {
 }
 
 /// Writes it all, waiting for a terminal that is slow or stopped. `Some` where there is nothing more to wait for.
-fn write(tty: &mut File, mut bytes: &[u8], vigil: &Vigil) -> io::Result<Option<Said>> {
+fn write(tty: &mut File, mut bytes: &[u8], vigil: &Vigil<'_>) -> io::Result<Option<Said>> {
     while !bytes.is_empty() {
         match tty.write(bytes) {
             Ok(n) => bytes = &bytes[n..],
@@ -139,6 +147,7 @@ fn write(tty: &mut File, mut bytes: &[u8], vigil: &Vigil) -> io::Result<Option<S
                     Woke::Ready | Woke::Tick => {}
                     Woke::Late => return Ok(Some(Said::Nothing)),
                     Woke::Cancelled(signal) => return Ok(Some(Said::Cancelled(signal))),
+                    Woke::Stopped => return Ok(Some(Said::Stopped)),
                 }
             }
             Err(error) => return Err(error),

@@ -4,15 +4,19 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::run::END_SIGNALS;
+use crate::run::{END_SIGNALS, Stop};
 use crate::sys::fd::{PollFd, ppoll};
 use crate::sys::signal::{self, Caught};
 
 /// A wait that began. Until it is dropped every signal is blocked, and those that end guardexec are counted.
-pub struct Vigil {
+pub struct Vigil<'a> {
     caught: Caught,
     deadline: Instant,
+    stop: Stop<'a>,
 }
+
+/// How often it is asked whether everything has to stop.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What ended one wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,18 +29,20 @@ pub enum Woke {
     Late,
     /// guardexec was told to end, by this signal.
     Cancelled(i32),
+    /// Everything has to stop.
+    Stopped,
 }
 
-impl Vigil {
-    /// Begins to wait, for `most` in all.
+impl<'a> Vigil<'a> {
+    /// Begins to wait, for `most` in all. `stop` is asked several times a second.
     ///
     /// # Errors
     /// The signal handlers cannot be set.
-    pub fn begin(most: Duration) -> io::Result<Vigil> {
+    pub fn begin(most: Duration, stop: Stop<'a>) -> io::Result<Vigil<'a>> {
         let now = Instant::now();
         // A time beyond what the clock can say is as good as a century.
         let deadline = now.checked_add(most).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400));
-        Ok(Vigil { caught: Caught::install(&END_SIGNALS)?, deadline })
+        Ok(Vigil { caught: Caught::install(&END_SIGNALS)?, deadline, stop })
     }
 
     /// Waits until the descriptor is ready for `events` (poll(2)), `tick` passes, or all is over.
@@ -49,6 +55,9 @@ impl Vigil {
             if let Some((number, _)) = signal::caught() {
                 return Ok(Woke::Cancelled(number));
             }
+            if self.stop.is_some_and(|stop| stop()) {
+                return Ok(Woke::Stopped);
+            }
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Woke::Late);
@@ -59,8 +68,9 @@ impl Vigil {
             }
             let (fd, events) = on.map_or((-1, 0), |(fd, events)| (fd.as_raw_fd(), events));
             let mut fds = [PollFd { fd, events, revents: 0 }];
-            match ppoll(&mut fds, Some(ticking.map_or(left, |tick| tick.min(left))), &self.caught.poll_mask())
-            {
+            let pause = ticking.map_or(left, |tick| tick.min(left));
+            let pause = if self.stop.is_some() { pause.min(LOOK) } else { pause };
+            match ppoll(&mut fds, Some(pause), &self.caught.poll_mask()) {
                 Ok(0) => {}
                 Ok(_) => return Ok(Woke::Ready),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

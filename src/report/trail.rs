@@ -8,7 +8,9 @@ use crate::policy::model::Policy;
 use crate::policy::trust;
 use crate::request::mask::{mask_command, mask_text, mask_value};
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SessionRecord, SwitchRecord, Words};
+use super::audit::record::{
+    ApprovalRecord, DecisionRecord, ErrorRecord, OutcomeRecord, SessionRecord, SwitchRecord, Words,
+};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
 use super::result::{AuditDoc, ErrorDoc, ResultDoc};
@@ -125,6 +127,30 @@ impl Trail {
             return Ok(());
         }
         self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
+    }
+
+    /// Records what was answered to a request, outside any run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn answered(&mut self, run_id: &str, record: &ApprovalRecord) -> Result<(), AuditError> {
+        let body = Body::Approval(record.clone());
+        let record = Record { ts: SystemTime::now(), run_id: run_id.to_owned(), body };
+        self.files.iter_mut().try_for_each(|file| file.append(&record).map(drop))
+    }
+
+    /// Records what happened to approvals on the way to the decision.
+    ///
+    /// # Errors
+    /// A record could not be written to one of the files.
+    pub fn asked(&mut self, doc: &mut ResultDoc, events: Vec<ApprovalRecord>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        events.into_iter().try_for_each(|event| {
+            let reason = event.reason.as_deref().map(|reason| mask_text::<&[u8]>(reason, &[]));
+            self.append(doc, Body::Approval(ApprovalRecord { reason, ..event }))
+        })
     }
 
     /// Records that a session was halted or let go on, and by whom.

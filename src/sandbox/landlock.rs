@@ -1,8 +1,9 @@
 //! Landlock: a view becomes a ruleset of the kernel, at the best ABI there is.
 //!
-//! Every right that this kernel's ABI knows is handled, so whatever the view does not grant is refused. What an older
-//! ABI cannot refuse is not silently lost: [`Prepared::gaps`] names it, and the system call filter closes what it can
-//! (see `seccomp::Options::truncate_by_path`).
+//! Every right that this kernel's ABI knows is handled, so whatever the view does not grant is refused. Of what an older
+//! ABI cannot refuse the system call filter closes what it can: truncation by path (before ABI 3), TCP (4) and the
+//! opening of devices for nothing but ioctl (5); signals to processes of the same user and abstract sockets (6) are closed
+//! by the filter and the PID namespace as far as these are had.
 //!
 //! Rules name inodes, not paths: a bind mount of an allowed directory is allowed too, a new file system mounted
 //! over it is not. For those there are late rules, added in the new mount namespace.
@@ -137,17 +138,6 @@ impl Prepared {
         }
         let late = view.late.iter().map(|rule| late(rule, handled)).collect::<Result<_, _>>()?;
         Ok(Prepared { fd, late, abi, handled, skipped })
-    }
-
-    /// What this ABI cannot refuse, in words for a person.
-    pub fn gaps(&self) -> Vec<&'static str> {
-        let all = [
-            (3, "truncation by path (closed by the system call filter)"),
-            (4, "TCP (closed by the system call filter)"),
-            (5, "ioctl on devices opened before the run"),
-            (6, "signals to processes of the same user, abstract Unix sockets"),
-        ];
-        all.iter().filter(|(since, _)| self.abi < *since).map(|(_, what)| *what).collect()
     }
 }
 

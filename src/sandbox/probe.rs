@@ -85,7 +85,6 @@ pub fn seccomp() -> Probe {
         attributes: false,
         truncate_by_path: false,
         openat2: false,
-        notify_groups: false,
     };
     let filter = seccomp::Prepared::new(&options);
     let steps = ["no-new-privileges", "installing a system call filter", "a system call filter"];

@@ -72,15 +72,12 @@ pub struct Options {
     /// openat2 is left: its flags are in memory, where the filter does not see that a file is opened for neither reading
     /// nor writing. Else it does not exist (`ENOSYS`), as before Linux 5.6.
     pub openat2: bool,
-    /// setsid and setpgid are answered by the guard (`SECCOMP_RET_USER_NOTIF`), which the filter's listener reads.
-    pub notify_groups: bool,
 }
 
 /// A filter that is ready to be installed.
 #[derive(Debug)]
 pub struct Prepared {
     program: Box<[sock_filter]>,
-    listener: bool,
 }
 
 /// The audit name of this build's architecture (uapi/linux/audit.h).
@@ -100,6 +97,8 @@ const MFD_NOEXEC_SEAL: u32 = 8;
 const TTY_IOCTLS: [u32; 4] = [0x5412, 0x541c, 0x5423, 0x541d];
 /// Personalities without effect on protection: Linux, its 32-bit form, no ASLR, and "which is it".
 const PERSONALITIES: [u32; 4] = [0, 0x0008, 0x0004_0000, 0xffff_ffff];
+/// `RLIMIT_CORE`, of which the C libraries differ in the sign.
+const RLIMIT_CORE: u32 = 4;
 /// The part of a socket type that is the type (`SOCK_TYPE_MASK`).
 const SOCK_TYPE_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
@@ -119,11 +118,8 @@ impl Prepared {
         execution(options.execution, &mut verdicts);
         network(options.network, &mut verdicts);
         files(options, &mut verdicts);
-        if options.notify_groups {
-            always(&mut verdicts, &[libc::SYS_setsid, libc::SYS_setpgid], bpf::USER_NOTIF);
-        }
         let program = bpf::assemble(AUDIT_ARCH, verdicts, table::FIRST_UNKNOWN);
-        Prepared { program, listener: options.notify_groups }
+        Prepared { program }
     }
 
     /// The number of instructions (the kernel takes 4096).
@@ -132,13 +128,12 @@ impl Prepared {
     }
 }
 
-/// Installs the filter on the calling thread. Needs no-new-privileges. One raw call; the returned number is the listener's
-/// descriptor where `notify_groups` was asked for, else 0.
+/// Installs the filter on the calling thread. Needs no-new-privileges. One raw call.
 ///
 /// # Errors
 /// The errno of seccomp(2).
-pub fn apply(filter: &Prepared) -> Result<i32, Errno> {
-    raw::seccomp_install(&filter.program, filter.listener)
+pub fn apply(filter: &Prepared) -> Result<(), Errno> {
+    raw::seccomp_install(&filter.program)
 }
 
 type Verdicts = Vec<(u32, Verdict)>;
@@ -167,7 +162,7 @@ fn other_tasks(pid_namespace: bool, v: &mut Verdicts) {
     // The limit of 1 on core files keeps a `core_pattern` handler of the host from being started, which 0 would not
     // (core(5)). A program that sets it means to leave no core: it is told that this is done, and it is.
     let done = fail(0);
-    let core = [libc::RLIMIT_CORE as u32];
+    let core = [RLIMIT_CORE];
     let own = Checks::new().allow_if_null(2).none_of(1, ALL, &core, done).one_of(0, ALL, &[0], refused);
     when(v, libc::SYS_prlimit64, own);
     when(v, libc::SYS_setrlimit, Checks::new().none_of(0, ALL, &core, done));

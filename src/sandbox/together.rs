@@ -88,7 +88,6 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         attributes: true,
         truncate_by_path: true,
         openat2: false,
-        notify_groups: false,
     });
     if let Some(mounts) = &mounts {
         assert!(setup.own_proc || own_mounts());
@@ -222,7 +221,6 @@ fn layers_stack() {
                     attributes: true,
                     truncate_by_path: true,
                     openat2: false,
-                    notify_groups: false,
                 });
                 seccomp::apply(&filter).unwrap();
                 run(&strict, *who, words)

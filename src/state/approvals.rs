@@ -315,13 +315,14 @@ pub fn consume(tx: &Transaction<'_>, now: &Moment, id: &str, run_id: &str) -> Re
 pub fn escalations(tx: &Transaction<'_>, now: &Moment) -> Result<Vec<Row>, StateError> {
     let due = "state = 'pending' AND escalated_at IS NULL AND escalate <= :now AND expires > :now";
     let sql = format!("SELECT {COLUMNS} FROM approval WHERE {due} ORDER BY rowid");
-    let rows = tx
+    let mut rows = tx
         .prepare(&sql)?
         .query_map(named_params! {":now": now.nanos}, |found| row(found, now))?
         .collect::<Result<Vec<_>, _>>()?;
     if !rows.is_empty() {
         let sql = format!("UPDATE approval SET escalated_at = :at WHERE {due}");
         tx.execute(&sql, named_params! {":now": now.nanos, ":at": now.wall})?;
+        rows.iter_mut().for_each(|row| row.escalated_at = Some(now.wall.clone()));
     }
     Ok(rows)
 }
@@ -353,25 +354,21 @@ pub fn lately(db: &Connection, now: &Moment, cause: &str, most: u32) -> Result<V
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Hands out every request in the order in which they were filed, one at a time: all of them, or those that wait.
+/// Up to this many are handed out at once: whoever writes them out must not hold the store meanwhile.
+pub const PAGE: u32 = 64;
+
+/// Requests in the order in which they were filed, behind the one of this number: all of them, or those that wait. Each
+/// with its number; the last page has fewer than [`PAGE`].
 ///
 /// # Errors
-/// As every use of the store, and the taker's own.
-pub fn each(
-    db: &Connection,
-    now: &Moment,
-    all: bool,
-    mut take: impl FnMut(Row) -> Result<(), StateError>,
-) -> Result<(), StateError> {
-    let which = if all { "" } else { "WHERE state = 'pending' AND expires > :now" };
-    let sql = format!("SELECT {COLUMNS} FROM approval {which} ORDER BY rowid");
+/// As every use of the store.
+pub fn page(db: &Connection, now: &Moment, all: bool, behind: i64) -> Result<Vec<(i64, Row)>, StateError> {
+    let sql = format!(
+        "SELECT rowid AS number, {COLUMNS} FROM approval
+         WHERE rowid > :behind AND (:all OR (state = 'pending' AND expires > :now)) ORDER BY rowid LIMIT {PAGE}"
+    );
     let mut statement = db.prepare(&sql)?;
-    let mut rows = match all {
-        true => statement.query([])?,
-        false => statement.query(named_params! {":now": now.nanos})?,
-    };
-    while let Some(found) = rows.next()? {
-        take(row(found, now)?)?;
-    }
-    Ok(())
+    let which = named_params! {":behind": behind, ":all": all, ":now": now.nanos};
+    let rows = statement.query_map(which, |found| Ok((found.get("number")?, row(found, now)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -9,6 +9,8 @@ pub mod fd;
 pub mod path;
 pub mod process;
 pub mod signal;
+#[cfg(test)]
+pub(crate) mod swapping;
 pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};

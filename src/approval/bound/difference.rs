@@ -36,13 +36,17 @@ impl Bound {
         })
     }
 
-    /// The same with the explanations that were filed, where none are given now: they change nothing of what runs.
-    pub fn with_words_of(&self, filed: &Bound) -> Bound {
+    /// The same as far as it need not be said again: explanations that are not given now change nothing of what runs, and
+    /// a person who was told of several reasons to ask was told of each.
+    pub fn in_terms_of(&self, filed: &Bound) -> Bound {
         let mut bound = self.clone();
         bound.why = bound.why.or_else(|| filed.why.clone());
         bound.evidence = bound.evidence.or_else(|| filed.evidence.clone());
         if bound.labels.is_empty() {
             bound.labels.clone_from(&filed.labels);
+        }
+        if bound.causes.iter().all(|cause| filed.causes.iter().any(|other| cause.is(other))) {
+            bound.causes.clone_from(&filed.causes);
         }
         bound
     }

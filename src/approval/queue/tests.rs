@@ -13,12 +13,13 @@ use crate::state::tests::Dir;
 mod kept;
 mod killed;
 
-const TERMS: Terms = Terms { expires: Duration::from_secs(600), max_pending: 3, escalate_after: None };
+pub(in crate::approval) const TERMS: Terms =
+    Terms { expires: Duration::from_secs(600), max_pending: 3, escalate_after: None };
 
 /// A store, and requests to put into it.
-struct Desk {
+pub(in crate::approval) struct Desk {
     scene: Scene,
-    state: Dir,
+    pub state: Dir,
 }
 
 fn person(user: &str) -> Person {
@@ -26,11 +27,11 @@ fn person(user: &str) -> Person {
 }
 
 impl Desk {
-    fn new() -> Desk {
+    pub fn new() -> Desk {
         Desk { scene: Scene::new(), state: Dir::new() }
     }
 
-    fn store(&self) -> Store {
+    pub fn store(&self) -> Store {
         Store::open(&self.state.0).unwrap()
     }
 
@@ -41,18 +42,18 @@ impl Desk {
         self.store().with_clock(clock)
     }
 
-    fn file_in(&self, store: &mut Store, request: Request, terms: Terms) -> Result<Filed, Box<Denial>> {
-        let kept = Kept::of(&request, &self.scene.facts);
+    pub fn file_in(&self, store: &mut Store, request: Request, terms: Terms) -> Result<Filed, Box<Denial>> {
+        let kept = Kept::of(&request, &self.scene.facts, &self.scene.policy);
         let bound = self.scene.bound(request);
         let by = person("bob");
         store.attempt(|tx, now| file(tx, now, Filing { bound: &bound, kept, terms, by: &by })).unwrap()
     }
 
-    fn file(&self, request: Request) -> Filed {
+    pub fn file(&self, request: Request) -> Filed {
         self.file_in(&mut self.store(), request, TERMS).unwrap()
     }
 
-    fn answer(&self, id: &str, approved: bool, said: Option<&str>) -> Result<Entry, Box<Denial>> {
+    pub fn answer(&self, id: &str, approved: bool, said: Option<&str>) -> Result<Entry, Box<Denial>> {
         let by = person("amy");
         let verdict = Verdict { approved, by: &by, said, edit: None };
         self.store().attempt(|tx, now| answer(tx, now, id, verdict)).unwrap()
@@ -72,7 +73,7 @@ impl Desk {
     }
 }
 
-fn request() -> Request {
+pub(in crate::approval) fn request() -> Request {
     let mut request = asking(["sh", "./s.sh"]);
     request.asker.agent = Some("lead".into());
     request.asker.session = Some("s1".into());

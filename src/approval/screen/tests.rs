@@ -52,7 +52,7 @@ fn all_that_is_needed_is_on_it() {
     request.asker.labels.insert("ticket".into(), "7".into());
     request.asker.why = Some("it is\nneeded".into());
     request.evidence = Some(evidence("log.txt", "line\n"));
-    let kept = Kept::of(&request, &scene.facts);
+    let kept = Kept::of(&request, &scene.facts, &scene.policy);
     let bound = scene.bound(request);
     let mut entry = entry(bound);
     entry.kept = Some(kept);

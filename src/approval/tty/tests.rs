@@ -20,7 +20,7 @@ fn talk(
     set_nonblocking(slave.as_fd(), true).unwrap();
     let person = thread::spawn(move || person(File::from(master)));
     let began = Instant::now();
-    let vigil = Vigil::begin(most).unwrap();
+    let vigil = Vigil::begin(most, None).unwrap();
     let said = converse(File::from(slave), screen, &vigil).unwrap();
     let took = began.elapsed();
     drop(vigil);
@@ -74,7 +74,7 @@ fn what_was_typed_ahead_does_not_count() {
     }];
     let mask = crate::sys::signal::SignalSet::empty();
     assert_eq!(crate::sys::fd::ppoll(&mut seen, Some(LONG), &mask).unwrap(), 1, "typed ahead and there");
-    let vigil = Vigil::begin(LONG).unwrap();
+    let vigil = Vigil::begin(LONG, None).unwrap();
     let person = thread::spawn(move || {
         until_asked(&master);
         master.write_all(b"s\n").unwrap();
@@ -131,7 +131,7 @@ fn what_is_too_long_for_a_terminal_is_not_asked_there() {
     let scene = Scene::new();
     let bound = scene.bound(asking(["sh", "-c", &"x".repeat(MOST_SCREEN)]));
     let paper = Paper { bound: &bound, evidence: None, entry: None, lately: None };
-    let denial = ask(&paper, LONG).unwrap_err();
+    let Reply::Declined { denial, .. } = ask(&paper, LONG, None) else { panic!("not asked") };
     assert_eq!(denial.code, "approval_undisplayable");
     assert!(
         denial.message.starts_with("command 'sh' needs an approval and is too long for a terminal"),

@@ -285,7 +285,7 @@ pub struct ApproveArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub note: Option<String>,
     /// Approve these words in place of the ones asked for; the last option
-    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true)]
+    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
 }
 

@@ -46,14 +46,8 @@ impl Builder<'_> {
             attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
             truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
             openat2: self.wanted.profile == Profile::Host,
-            notify_groups: false,
         });
-        self.step(
-            Step::Seccomp,
-            Stage::Filter,
-            Vec::new(),
-            Box::new(move || seccomp::apply(&filter).map(drop)),
-        );
+        self.step(Step::Seccomp, Stage::Filter, Vec::new(), Box::new(move || seccomp::apply(&filter)));
         self.layers.secret = Some(secret);
         self.layers.enforced.set(Layer::Syscalls, "seccomp");
         self.network_on(network);

@@ -9,8 +9,6 @@ use libc::sock_filter;
 pub const KILL_PROCESS: u32 = 0x8000_0000;
 /// `SECCOMP_RET_ALLOW`.
 pub const ALLOW: u32 = 0x7fff_0000;
-/// `SECCOMP_RET_USER_NOTIF` (5.0).
-pub const USER_NOTIF: u32 = 0x7fc0_0000;
 
 /// `SECCOMP_RET_ERRNO` with `errno`.
 pub const fn fail(errno: i32) -> u32 {
@@ -102,12 +100,6 @@ impl Checks {
             self.0.push(insn(RETURN, 0, 0, action));
         }
         self
-    }
-
-    /// Where the low half of `argument` is one of `values`, the call is allowed at once.
-    #[must_use]
-    pub fn allow_if(self, argument: u32, values: &[u32]) -> Checks {
-        self.none_of(argument, u32::MAX, values, ALLOW)
     }
 
     /// Where all 64 bits of `argument` are zero, the call is allowed at once.

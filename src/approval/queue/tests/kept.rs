@@ -71,7 +71,7 @@ fn what_is_kept_runs_again_without_being_given_again() {
     let mut from_file = whole(|| Stdin::Null);
     from_file.stdin = Stdin::File("in".into());
     // Named relative to where guardexec was started, which is where the scene's requests start.
-    let kept = Kept::of(&from_file, &desk.scene.facts);
+    let kept = Kept::of(&from_file, &desk.scene.facts, &desk.scene.policy);
     let mut entry = desk.entry(&desk.file(whole(|| Stdin::Null)).id);
     entry.kept = Some(kept);
     let Stdin::File(path) = entry.request(stored("x")).unwrap().stdin else { panic!("a file") };

@@ -52,19 +52,12 @@ fn killed_while_filing_leaves_no_request_and_killed_after_it_a_whole_one() {
     let bound = desk.scene.bound(request());
     let by = person("bob");
     let filing = || {
-        let kept = Kept::of(&request(), &desk.scene.facts);
+        let kept = Kept::of(&request(), &desk.scene.facts, &desk.scene.policy);
         Filing { bound: &bound, kept, terms: TERMS, by: &by }
     };
     let states = || {
-        let mut states = Vec::new();
-        let take = |tx: &Transaction<'_>, now: &Moment| {
-            approvals::each(tx, now, true, |row| {
-                states.push(Entry::of(row, now)?.state);
-                Ok(())
-            })
-        };
-        desk.store().transaction(take).unwrap();
-        states
+        let page = desk.store().transaction(|tx, now| approvals::page(tx, now, true, 0)).unwrap();
+        page.into_iter().map(|(_, row)| row.state).collect::<Vec<_>>()
     };
     let status = dying(|die| {
         let _ = desk.store().attempt(|tx, now| {
