@@ -23,7 +23,7 @@ use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Profile, Syntax};
-use crate::policy::oversight::{self, Role};
+use crate::policy::oversight::{self, Led, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
@@ -283,13 +283,13 @@ fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Opti
 
 /// Confines and runs what was granted.
 fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, .. } = authority;
+    let switches = authority.switches;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
     let look: &dyn Fn() -> bool = &|| stopped().is_some();
     let stop = (!switches.is_empty()).then_some(look);
     if grant.tool.as_ref().is_some_and(|tool| tool.action.is_some()) {
-        if tool::act(grant, policies, pass_through, stop, doc) {
+        if tool::act(grant, authority, pass_through, stop, doc) {
             doc.switched_off(stopped().as_ref());
         }
         return;
@@ -346,8 +346,14 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    // The store is a directory, and kept out of sight besides: see `confine`.
-    let led = oversight::files(policies).into_iter().filter(|led| led.role != Role::State);
+    // The store is a directory, and kept out of sight besides: see `confine`. A further word of a hook may name anything,
+    // and what is no file is not the policy's own.
+    let file = |led: &Led<'_>| match led.role {
+        Role::State => false,
+        Role::Word => led.path.is_file(),
+        Role::Switch | Role::Program => true,
+    };
+    let led = oversight::files(policies).into_iter().filter(file);
     sources
         .chain(led.map(|led| led.path.to_path_buf()))
         .chain(audits(policies).flat_map(trail::files_of))

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::Mode;
 
+use super::beneath::Beneath;
 use super::child::{Work, act};
+use super::write::Fresh;
 use super::*;
 use crate::policy::model::ActionKind;
 use crate::sandbox::raw::attack::Scratch;
@@ -206,6 +208,52 @@ fn a_write_is_the_whole_file_and_keeps_mode_and_other_names() {
     assert_eq!(scene.write("sub/x", ""), done("created 'sub/x' (0 bytes)\n"));
     assert_eq!(scene.write("none/x", "y"), failed("'none' does not exist"));
     assert_eq!(scene.names(), ["new", "other", "sub"], "nothing is left over");
+}
+
+/// On a file system without files that have no name.
+#[test]
+fn a_write_by_way_of_another_name_leaves_nothing_behind_either() {
+    let scene = Scene::new("named");
+    scene.put("old", "old");
+    for (path, replace) in [("old", true), ("new", false)] {
+        let work = scene.work(ActionKind::WriteFile, path, "content");
+        let place = Beneath::new(&work.root, &work.root_path, &work.call, &work.shield).unwrap();
+        let fresh = Fresh::named(&place.dir).unwrap();
+        fresh.fill(&place, None).unwrap();
+        assert_eq!(scene.names().iter().filter(|name| name.starts_with(".guardexec-")).count(), 1);
+        fresh.publish(&place.dir, place.name.unwrap(), replace).unwrap();
+        assert_eq!(fs::read_to_string(scene.root(path)).unwrap(), "content");
+        // One that is given up goes too.
+        drop(Fresh::named(&place.dir).unwrap());
+    }
+    assert_eq!(scene.names(), ["new", "old", "sub"]);
+}
+
+/// What a child that says nothing comes to: each in a process of its own, for the signals are the process's.
+#[test]
+fn an_action_ends_when_its_time_is_up_or_when_it_is_told_to() {
+    let waits = |deadline: Option<u64>, stop: Stop<'_>, signal: Option<i32>| {
+        let caught = Caught::install(&crate::run::END_SIGNALS).unwrap();
+        let (answer, _silent) = fd::pipe().unwrap();
+        if let Some(signal) = signal {
+            process::kill(process::own_pid(), signal).unwrap();
+        }
+        let deadline = deadline.map(|ms| Instant::now() + Duration::from_millis(ms));
+        Waiting { answer, deadline, stop, caught: &caught }.wait().unwrap()
+    };
+    let told = || true;
+    let inside = |body: &dyn Fn() -> bool| {
+        let pid = process::fork_for_test(|| i32::from(!body()));
+        loop {
+            match process::try_wait(pid) {
+                Waited::Reaped(_, status, _) => break assert_eq!(status, 0),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    };
+    inside(&|| matches!(waits(Some(50), None, None), How::TimedOut));
+    inside(&|| matches!(waits(Some(60_000), Some(&told), None), How::Stopped));
+    inside(&|| matches!(waits(None, None, Some(libc::SIGTERM)), How::Cancelled(libc::SIGTERM)));
 }
 
 #[test]
