@@ -24,6 +24,7 @@ pub enum Forked {
 /// The caller must have one thread only, see [`thread_count`]: then the child may allocate. The C library's
 /// fork handlers do not run.
 pub(crate) fn fork(flags: libc::c_int) -> io::Result<Forked> {
+    super::arena::leave_alone();
     let mut pidfd: RawFd = -1;
     let all = libc::c_long::from(flags | libc::CLONE_PIDFD | libc::SIGCHLD);
     let none = 0 as libc::c_long;
