@@ -188,15 +188,28 @@ fn rotation_ties_the_new_file_to_the_old_head() {
 #[test]
 fn a_failed_rotation_keeps_the_old_file() {
     let dir = Dir::new();
+    // The lock and the successor have names that fit; the dated name is too long.
+    let log = dir.0.join("a".repeat(245));
+    let mut audit = Audit::open(&log, Some(600)).unwrap();
+    audit.append(&simple("a")).unwrap();
+    let before = fs::read(&log).unwrap();
+    assert!(matches!(audit.append(&simple("b")), Err(AuditError::Io { doing: "rotate", .. })));
+    assert_eq!(fs::read(&log).unwrap(), before);
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 2, "the file and its lock");
+    Audit::open(&log, None).unwrap().append(&simple("b")).unwrap();
+    assert_eq!(check(&[log]), None);
+}
+
+#[test]
+fn a_directory_in_the_successors_place_is_moved_away() {
+    let dir = Dir::new();
     let mut audit = Audit::open(&dir.log(), Some(600)).unwrap();
     audit.append(&simple("a")).unwrap();
     fs::create_dir_all(dir.0.join("audit.jsonl.next/x")).unwrap();
-    let before = fs::read(dir.log()).unwrap();
-    assert!(matches!(audit.append(&simple("b")), Err(AuditError::Io { doing: "rotate", .. })));
-    assert_eq!(fs::read(dir.log()).unwrap(), before);
-    fs::remove_dir_all(dir.0.join("audit.jsonl.next")).unwrap();
     audit.append(&simple("b")).unwrap();
-    assert_eq!(check(&rotated(&dir)), None);
+    let names = || fs::read_dir(&dir.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let aside = names().filter(|name| name.contains(".next.set-aside-")).count();
+    assert_eq!((aside, names().count()), (1, 4), "besides the two files and the lock");
 }
 
 fn append_raw(path: &Path, bytes: &[u8]) {
