@@ -212,7 +212,7 @@ fn check_policy(data: &[u8], policy: &Policy) {
     assert_eq!(ids.len(), count, "two rules have the same id");
     for rule in &policy.rules {
         assert!(!rule.programs.is_empty(), "a rule without a program");
-        let values = rule.args.flags.iter().flatten().filter_map(|flag| flag.value.as_ref());
+        let values = rule.args.flags.iter().flatten().filter_map(|flag| flag.value.as_deref());
         let operands = rule.args.operands.iter().flatten().map(|operand| &operand.value);
         for pattern in values.chain(operands).filter_map(|limits| limits.pattern.as_ref()) {
             // Whether it compiles is the pattern's own matter; that it ends is ours.

@@ -1,9 +1,12 @@
 //! The way through the house: one request to one result, step by step.
 
+mod aftermath;
 mod authorize;
+pub(crate) mod edit;
 mod explain;
 mod outgoing;
 mod outputs;
+mod permit;
 mod tool;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,7 +21,7 @@ pub use outputs::{Output, Place, RESULT_TARGET};
 use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
-use crate::policy::model::{Policy, Syntax};
+use crate::policy::model::{Policy, Profile, Syntax};
 use crate::policy::oversight::{self, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
@@ -27,9 +30,10 @@ use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
-use crate::request::{Ask, Request, Stdin};
+use crate::request::{Request, Stdin};
 use crate::run::{self, How, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
+use crate::state;
 use crate::switch::Switch;
 use crate::sys;
 
@@ -59,6 +63,18 @@ pub struct Surroundings {
     pub load: LoadContext,
 }
 
+impl Surroundings {
+    /// What decides where the store is, besides the policies.
+    pub(crate) fn caller(&self, option: Option<PathBuf>) -> state::place::Caller {
+        state::place::Caller {
+            option,
+            xdg_state_home: self.facts.variable(b"XDG_STATE_HOME"),
+            home: self.facts.home.clone(),
+            uid: self.load.uid,
+        }
+    }
+}
+
 /// What came of a call.
 #[derive(Debug)]
 pub struct Answer {
@@ -80,6 +96,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
+    doc.tool = ToolDoc::of_request(&call.request);
     let excerpt = match through(call, around, outputs, &mut doc) {
         Ok(()) => None,
         Err(error) => {
@@ -124,21 +141,32 @@ fn through(
         );
         return unusable(&mut trail, doc);
     }
-    let why = call.request.asker.why.clone();
-    if let Ask::Tool { name, arguments } = &call.request.ask {
-        doc.tool = Some(ToolDoc::asked(name, arguments));
-    }
     let switches = Switch::all(&policies);
     let run_id = doc.run_id.clone();
+    let store = state::place::resolve(&policies, &around.caller(call.state))?;
     let authority = Authority {
         policies: &policies,
         switches: &switches,
         facts: &around.facts,
         run_id: &run_id,
+        store: &store,
         dry: false,
     };
+    under(&authority, call.request, call.pass_through, &mut trail, doc)
+}
+
+/// The call itself: authorized, recorded, carried out, judged once more before it goes out, remembered, recorded.
+fn under(
+    authority: &Authority<'_>,
+    request: Request,
+    pass_through: bool,
+    trail: &mut Trail,
+    doc: &mut ResultDoc,
+) -> Result<(), PolicyError> {
+    let why = request.asker.why.clone();
+    doc.tool = ToolDoc::of_request(&request);
     let mut by = Authorized::default();
-    let came = match authority.authorize(call.request, &mut by, &mut Vec::new()) {
+    let came = match authority.authorize(request, &mut by, &mut Vec::new()) {
         Ok(came) => came,
         Err(error) => {
             let Err(unwritten) = trail.failed(doc, "policy", &error.one_line()) else { return Err(error) };
@@ -147,12 +175,16 @@ fn through(
         }
     };
     let grant = settled(came, &mut by, doc);
+    let recorded = match &grant {
+        Some(_) => Ok(()),
+        None => aftermath::remember(authority, &by, trail, doc),
+    };
     let asked = Asked {
         words: by.argv.iter().flatten().map(|w| w.as_bytes()).collect(),
         command: by.command.as_deref().filter(|_| by.argv.is_none()),
         why: why.as_deref(),
     };
-    if let Err(error) = trail.decided(doc, &asked, grant.is_none()) {
+    if let Err(error) = recorded.and_then(|()| trail.decided(doc, &asked, grant.is_none())) {
         trail::unrecorded(doc, &error);
         return Ok(());
     }
@@ -163,8 +195,8 @@ fn through(
         tool: grant.tool.clone(),
         cwd: grant.cwd.clone(),
     };
-    carry_out(grant, &authority, call.pass_through, doc);
-    outgoing::judge(&authority, &origin, &by, doc);
+    carry_out(grant, authority, pass_through, doc);
+    outgoing::judge(authority, &origin, &by, doc);
     if let Some(tool) = origin.tool.as_ref().filter(|tool| tool.action.is_none()) {
         doc.shaped(tool);
     }
@@ -172,7 +204,8 @@ fn through(
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
     };
-    if let Err(error) = switched.and_then(|()| trail.ended(doc)) {
+    let remembered = switched.and_then(|()| aftermath::remember(authority, &by, trail, doc));
+    if let Err(error) = remembered.and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
     }
     Ok(())
@@ -197,7 +230,7 @@ fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant
         doc.of_words(argv);
     }
     match came {
-        Came::To(decision) => settle(decision, doc),
+        Came::To(decision) => settle(*decision, doc),
         Came::Cancelled(signal) => {
             doc.cancelled(signal);
             None
@@ -247,7 +280,7 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 
 /// Confines and runs what was granted.
 fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, facts, .. } = authority;
+    let Authority { policies, switches, .. } = authority;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
     let look: &dyn Fn() -> bool = &|| stopped().is_some();
@@ -264,7 +297,7 @@ fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &
         _ => None,
     };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let ended = match (confine(grant, policies, facts), sinks) {
+    let ended = match (confine(grant, authority), sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, stop),
         (Err(error), _) => Err(error.into()),
         (_, Err(error)) => Err(error.into()),
@@ -286,7 +319,12 @@ fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &
 }
 
 /// The grant as what the kernel is to enforce.
-fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confinement, PrepareError> {
+fn confine(mut grant: Grant, authority: &Authority<'_>) -> Result<Confinement, PrepareError> {
+    let Authority { policies, facts, store, .. } = authority;
+    if oversight::needs_state(policies) && grant.wanted.profile != Profile::Host {
+        // Who can read the store sees what others asked for, and who can write it approves himself.
+        grant.wanted.filesystem.deny.get_or_insert_default().push(store.to_path_buf());
+    }
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
     Ok(Confinement::prepare(grant, guarded(policies))?
         .with_caller_tmp(tmp)

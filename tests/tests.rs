@@ -5,6 +5,7 @@
 #[macro_use]
 mod harness;
 
+mod approvals;
 mod arguments;
 mod attacks;
 mod audit;
@@ -20,5 +21,7 @@ mod output;
 mod passing;
 mod policies;
 mod runner;
+mod state;
 mod switch;
+mod tools;
 mod tree;

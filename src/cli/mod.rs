@@ -17,6 +17,7 @@ pub mod meant;
 mod rates;
 mod selftest;
 mod session;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -25,8 +26,8 @@ mod verbs;
 pub use entry::main;
 
 use args::{
-    ApprovalsVerb, AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RatesArgs, RunArgs,
-    SchemaArgs, SelftestArgs, SessionVerb, ToolsArgs, Verbs, VerifyArgs,
+    ApprovalsVerb, ApproveArgs, AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RatesArgs,
+    RunArgs, SchemaArgs, SelftestArgs, SessionVerb, ToolsArgs, Verbs, VerifyArgs,
 };
 
 /// What was typed.
@@ -132,8 +133,13 @@ fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let (words, edited) = without_edit(words);
     let matches = Verbs::command().try_get_matches_from(words)?;
     Ok(match Verbs::from_arg_matches(&matches)? {
+        Verbs::Approvals { verb: ApprovalsVerb::Approve(args) } => {
+            let argv = if edited.is_empty() { args.argv } else { edited.to_vec() };
+            Cli::Approvals(ApprovalsVerb::Approve(ApproveArgs { argv, ..args }))
+        }
         Verbs::Check(args) => Cli::Check(args),
         Verbs::Explain(args) => Cli::Explain(args),
         Verbs::Tools(args) => Cli::Tools(args),
@@ -146,6 +152,21 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
         Verbs::Schema(args) => Cli::Schema(args),
         Verbs::Completions(args) => Cli::Completions(args),
     })
+}
+
+/// What stands behind the `--argv` of `approvals approve` is somebody's command and taken as it is, `--` and words that look
+/// like options included; clap sees one word in its place.
+fn without_edit(words: &[OsString]) -> (Vec<OsString>, &[OsString]) {
+    let approve =
+        words.get(1).is_some_and(|verb| verb == "approvals") && words.get(2).is_some_and(|v| v == "approve");
+    match words.iter().position(|word| word == "--argv").filter(|_| approve) {
+        Some(at) if at + 1 < words.len() => {
+            let mut seen = words[..=at].to_vec();
+            seen.push(OsString::from("WORD"));
+            (seen, &words[at + 1..])
+        }
+        _ => (words.to_vec(), &[]),
+    }
 }
 
 /// Help and version come as clap errors; all others become one line.

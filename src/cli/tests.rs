@@ -254,7 +254,7 @@ fn the_inherited_agent_binds() {
 #[test]
 fn usage_errors_are_one_line() {
     let after = "(a program and its arguments stand after `--`)";
-    let verbs = "; the verbs are check, explain, audit, doctor, selftest, schema, completions and help)";
+    let verbs = "; the verbs are check, explain, tools, rates, approvals, session, audit, doctor, selftest, schema, completions and help)";
     for (words, line) in [
         (&[][..], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),
         (&["--"], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),

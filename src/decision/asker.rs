@@ -3,7 +3,7 @@
 //! A rule with `agents` counts for the askers it names and for all below them. What is below can only have less:
 //! `builder/x` gets no rule that grants to it alone and nothing to `builder`.
 
-use super::{Denial, Judged, Stage};
+use super::{Decision, Denial, Facts, Judged, Stage};
 use crate::decision::shown::repr;
 use crate::policy::model::Rule;
 use crate::request::Asker;
@@ -29,6 +29,19 @@ pub fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
             .hint("leave --agent out, or add /NAME to the inherited agent")
             .deny(),
         _ => Ok(()),
+    }
+}
+
+/// The asker that a verb answers for, bound to the inherited one.
+///
+/// # Errors
+/// One sentence on why there can be no such asker.
+pub fn asker_of(named: Option<&str>, facts: &Facts) -> Result<Option<String>, String> {
+    let mut asker = Asker { agent: named.map(str::to_owned), ..Asker::default() };
+    match settle(&mut asker, facts.agent.as_deref()).map_err(|ended| *ended) {
+        Ok(()) => Ok(asker.agent),
+        Err(Decision::Deny(denial) | Decision::Invalid(denial)) => Err(denial.message),
+        Err(other) => Err(format!("{other:?}")),
     }
 }
 
@@ -60,7 +73,6 @@ pub(super) fn granted(agents: Option<&[String]>, agent: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::Decision;
     use crate::decision::tests::made::allow;
 
     fn rule(agents: &[&str]) -> Rule {

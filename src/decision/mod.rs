@@ -40,7 +40,7 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
-pub use asker::{listed, settle as settle_asker};
+pub use asker::{asker_of, listed, settle as settle_asker};
 pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};

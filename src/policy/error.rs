@@ -3,7 +3,7 @@
 //! The excerpt may hold anything an attacker got into a file, so whatever is shown is escaped here, once.
 
 use std::fmt::{self, Write as _};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,9 +27,14 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// One reason why a policy cannot be used.
+/// One reason why a policy cannot be used. One word, since every value read from a policy is handed on with the room
+/// for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyError {
+pub struct PolicyError(Box<Complaint>);
+
+/// What a [`PolicyError`] says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
     /// What kind of trouble.
     pub kind: ErrorKind,
     /// One sentence without a full stop; safe to print.
@@ -42,6 +47,20 @@ pub struct PolicyError {
     pub excerpt: Option<Box<Excerpt>>,
     /// What to do about it.
     pub hint: Option<String>,
+}
+
+impl Deref for PolicyError {
+    type Target = Complaint;
+
+    fn deref(&self) -> &Complaint {
+        &self.0
+    }
+}
+
+impl DerefMut for PolicyError {
+    fn deref_mut(&mut self) -> &mut Complaint {
+        &mut self.0
+    }
 }
 
 /// A line of a policy, made safe to print.
@@ -78,33 +97,26 @@ impl Spot {
             line.char_indices().take_while(|(i, _)| *i < within).count()
         };
         let (from, to) = (chars_to(self.span.start), chars_to(self.span.end));
-        PolicyError {
-            kind,
-            message: message.into(),
-            place: Some(self.place.clone()),
-            column: u32::try_from(from + 1).unwrap_or(u32::MAX),
-            excerpt: Some(Box::new(Excerpt::new(line, from, to))),
-            hint: None,
-        }
+        let mut error = PolicyError::general(kind, message);
+        error.place = Some(self.place.clone());
+        error.column = u32::try_from(from + 1).unwrap_or(u32::MAX);
+        error.excerpt = Some(Box::new(Excerpt::new(line, from, to)));
+        error
     }
 }
 
 impl PolicyError {
     /// An error about a file as a whole.
     pub fn file(kind: ErrorKind, path: &Path, message: impl Into<String>) -> PolicyError {
-        PolicyError {
-            kind,
-            message: message.into(),
-            place: Some(Place { file: Arc::from(path), line: 0 }),
-            column: 0,
-            excerpt: None,
-            hint: None,
-        }
+        let mut error = PolicyError::general(kind, message);
+        error.place = Some(Place { file: Arc::from(path), line: 0 });
+        error
     }
 
     /// An error about no file in particular.
     pub fn general(kind: ErrorKind, message: impl Into<String>) -> PolicyError {
-        PolicyError { kind, message: message.into(), place: None, column: 0, excerpt: None, hint: None }
+        let message = message.into();
+        PolicyError(Box::new(Complaint { kind, message, place: None, column: 0, excerpt: None, hint: None }))
     }
 
     /// The same with a hint.

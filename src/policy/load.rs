@@ -1,7 +1,7 @@
 //! From a path to a compiled [`Policy`]: open, trust, hash, parse, follow `extends`, join.
 
 use std::fs::{File as OsFile, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::join::{Part, join};
 use super::model::{Policy, Source};
 use super::schema::{self, Doc, Span};
 use super::trust::{self, TrustError};
+use crate::sys::text::{read_shared, shared_text};
 
 /// The largest policy file, in bytes.
-pub const MAX_FILE: u64 = 1 << 20;
+pub const MAX_FILE: usize = 1 << 20;
 /// How many files deep `extends` may go.
 pub const MAX_DEPTH: usize = 16;
 /// How many files one policy may be made of.
@@ -108,7 +109,7 @@ fn extended(error: PolicyError, path: &Path, from: Option<(&Doc, &Span)>) -> Pol
     };
     let path = printable(&path.to_string_lossy());
     let mut at = doc.error_of(kind, span, format!("in `extends`, {path}: {}", error.message));
-    at.hint = error.hint;
+    at.hint = error.hint.clone();
     at
 }
 
@@ -167,23 +168,19 @@ fn cannot_open(path: &Path, error: &io::Error) -> PolicyError {
     PolicyError::file(ErrorKind::NotFound, path, message)
 }
 
-fn read(opened: &Opened, path: &Path) -> Result<Vec<u8>, PolicyError> {
-    // With room for a byte more, the end is found without growing.
-    let room = opened.length.min(MAX_FILE) + 1;
-    let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
-    let count =
-        (&opened.file).take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
-    if u64::try_from(count).unwrap_or(u64::MAX) > MAX_FILE {
+fn read(opened: &Opened, path: &Path) -> Result<Arc<[u8]>, PolicyError> {
+    let expected = usize::try_from(opened.length).unwrap_or(usize::MAX);
+    let bytes = read_shared(&opened.file, expected, MAX_FILE + 1).map_err(|e| unreadable(path, &e))?;
+    if bytes.len() > MAX_FILE {
         let message = "a policy file cannot be larger than 1 MiB";
         return Err(PolicyError::file(ErrorKind::Malformed, path, message));
     }
     Ok(bytes)
 }
 
-fn text(bytes: Vec<u8>, path: &Path) -> Result<Arc<str>, PolicyError> {
-    String::from_utf8(bytes).map(Arc::from).map_err(|e| {
-        let good = e.utf8_error().valid_up_to();
-        let lines = e.as_bytes()[..good].iter().filter(|b| **b == b'\n').count();
+fn text(bytes: Arc<[u8]>, path: &Path) -> Result<Arc<str>, PolicyError> {
+    shared_text(Arc::clone(&bytes)).map_err(|e| {
+        let lines = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count();
         let mut error = PolicyError::file(ErrorKind::Malformed, path, "not UTF-8 text");
         if let Some(place) = &mut error.place {
             place.line = u32::try_from(lines + 1).unwrap_or(u32::MAX);

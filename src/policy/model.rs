@@ -11,8 +11,9 @@ mod tool;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub use confine::{Filesystem, Layer, Network, NetworkMode, Profile, SandboxPolicy, TreeKind};
 pub use limits::{Bound, EffectiveLimits, Limits, MAX_OUTPUT};
@@ -157,7 +158,7 @@ pub struct Rule {
     /// The author knows that the program runs its arguments.
     pub runs_arguments: bool,
     /// Settings for this rule alone.
-    pub own: Own,
+    pub own: OwnOrNone,
     /// Commands that must and must not match.
     pub examples: Vec<Example>,
 }
@@ -175,6 +176,31 @@ pub struct Own {
     pub network: Option<Network>,
     /// `exec`: what the run may start.
     pub exec: Option<Vec<ProgramName>>,
+}
+
+/// [`Own`] as most rules have it: not at all. One word then, and read as if nothing were set.
+#[derive(Debug, Default)]
+pub struct OwnOrNone(Option<Box<Own>>);
+
+impl From<Own> for OwnOrNone {
+    fn from(own: Own) -> OwnOrNone {
+        OwnOrNone(Some(Box::new(own)))
+    }
+}
+
+impl Deref for OwnOrNone {
+    type Target = Own;
+
+    fn deref(&self) -> &Own {
+        static NONE: LazyLock<Own> = LazyLock::new(Own::default);
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for OwnOrNone {
+    fn deref_mut(&mut self) -> &mut Own {
+        self.0.get_or_insert_default()
+    }
 }
 
 /// What a rule says of the words after the program. `None` means the key was not written.
@@ -208,7 +234,7 @@ pub struct Flag {
     /// `-n`, `--oneline`, `-name`.
     pub name: String,
     /// `Some` where the flag takes a value.
-    pub value: Option<ValueLimits>,
+    pub value: Option<Box<ValueLimits>>,
     /// A separate value may start with `-`.
     pub allow_dash: bool,
 }

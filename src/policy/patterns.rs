@@ -42,7 +42,7 @@ impl Policy {
 fn rule_patterns(rule: &Rule) -> Result<(), PolicyError> {
     let args = &rule.args;
     let flags = args.flags.iter().chain(&args.global_flags).flatten();
-    flags.filter_map(|f| f.value.as_ref()).try_for_each(value_patterns)?;
+    flags.filter_map(|f| f.value.as_deref()).try_for_each(value_patterns)?;
     args.operands.iter().flatten().map(|o| &o.value).try_for_each(value_patterns)
 }
 

@@ -186,17 +186,32 @@ impl<'t> Tree<'t> {
 
     /// The key as it is meant; empty in a list.
     pub fn key(&self, id: Id) -> &str {
+        let (whole, range) = self.key_in(id);
+        whole.get(range).unwrap_or_default()
+    }
+
+    fn key_bytes(&self, id: Id) -> &[u8] {
+        let (whole, range) = self.key_in(id);
+        &whole.as_bytes()[range]
+    }
+
+    /// The text that a node's key is a part of, and which part.
+    fn key_in(&self, id: Id) -> (&str, Range<usize>) {
         let node = self.node(id);
         let Range { start, end } = node.key.range();
-        let (whole, range) = match node.flags & (Node::QUOTED | Node::DECODED_KEY) {
+        match node.flags & (Node::QUOTED | Node::DECODED_KEY) {
             0 => (self.text, start..end),
             Node::QUOTED => (self.text, start + 1..end - 1),
             _ => match self.decoded_keys.binary_search_by_key(&id, |(node, _)| *node) {
-                Ok(index) => (&*self.decoded, self.decoded_keys[index].1.range()),
+                Ok(index) => (&self.decoded, self.decoded_keys[index].1.range()),
                 Err(_) => ("", 0..0),
             },
-        };
-        whole.get(range).unwrap_or_default()
+        }
+    }
+
+    /// Whether a key is this one.
+    pub fn key_is(&self, id: Id, key: &str) -> bool {
+        self.key_bytes(id) == key.as_bytes()
     }
 
     /// Whether a string was put together from escapes: only such a one can hold a NUL.
@@ -227,7 +242,7 @@ impl<'t> Tree<'t> {
     /// A table's value of a key.
     pub fn get(&self, table: Id, key: &str) -> Option<Id> {
         let tag = tag(key.as_bytes());
-        self.children(table).find(|id| self.node(*id).tag == tag && self.key(*id) == key)
+        self.children(table).find(|id| self.node(*id).tag == tag && self.key_is(*id, key))
     }
 
     /// Which keys a table may have, as [`bit`]s: most keys that it does not have are known by it.

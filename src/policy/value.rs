@@ -21,7 +21,7 @@ pub struct ValueLimits {
     /// One of these, byte for byte.
     pub choices: Option<Vec<String>>,
     /// A path that stays under a directory.
-    pub path: Option<PathLimit>,
+    pub path: Option<Box<PathLimit>>,
 }
 
 /// A regular expression on bytes, compiled when it is first needed.
@@ -31,7 +31,7 @@ pub struct Pattern {
     pub source: String,
     /// Where it stands in a policy file, for messages.
     pub spot: Option<Box<Spot>>,
-    compiled: OnceLock<Result<regex::bytes::Regex, String>>,
+    compiled: OnceLock<Box<Result<regex::bytes::Regex, String>>>,
 }
 
 impl Pattern {
@@ -48,7 +48,8 @@ impl Pattern {
     /// Compiles the pattern once: alone first, so that it cannot close the group it is wrapped in; then
     /// wrapped to match the whole value. ASCII classes and folding, linear time, 1 MiB of program at most.
     pub fn compile(&self) -> Result<&regex::bytes::Regex, &str> {
-        self.compiled.get_or_init(|| compile(&self.source)).as_ref().map_err(String::as_str)
+        let compiled = self.compiled.get_or_init(|| Box::new(compile(&self.source)));
+        (**compiled).as_ref().map_err(String::as_str)
     }
 }
 

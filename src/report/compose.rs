@@ -144,6 +144,7 @@ impl ResultDoc {
         self.max_rss_bytes = ended.max_rss;
         self.processes = ended.processes.map(u64::from);
         self.survivors = Some(ended.survivors.into());
+        self.planted = ended.planted;
         self.warnings.extend(ended.warnings.iter().cloned());
         if ended.unreaped {
             self.warnings.push(

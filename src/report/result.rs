@@ -74,6 +74,9 @@ pub struct ResultDoc {
     /// What checks said since the last audit record: for the operator, not for the caller.
     #[serde(skip)]
     pub checks: Vec<CheckDoc>,
+    /// The run changed what the workspace protects: `warnings` say what.
+    #[serde(skip)]
+    pub planted: bool,
 }
 
 /// What one check said.
@@ -267,6 +270,7 @@ impl ResultDoc {
             audit: None,
             error: None,
             checks: Vec::new(),
+            planted: false,
         }
     }
 

@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 use crate::action::{Done, How, Said};
 use crate::decision::{Denial, RuleRef, Stage, ToolCall};
 use crate::policy::model::{EffectiveLimits, ToolOutput};
-use crate::request::{Arguments, quote};
+use crate::request::{Arguments, Ask, Request, quote};
 
 use super::compose::signal_name;
-use super::mask::mask_argv;
 use super::result::{ErrorDoc, LimitDoc, ResultDoc};
 use super::status::Status;
 use super::text;
+use crate::request::mask::mask_argv;
 
 /// A longer text among the arguments is told by its length and its hash.
 const LONGEST: usize = 256;
@@ -29,6 +29,14 @@ pub struct ToolDoc {
 }
 
 impl ToolDoc {
+    /// The call that a request is, as it was asked.
+    pub fn of_request(request: &Request) -> Option<ToolDoc> {
+        match &request.ask {
+            Ask::Tool { name, arguments } => Some(ToolDoc::asked(name, arguments)),
+            _ => None,
+        }
+    }
+
     /// A call as it was asked. Nothing of it has been judged, so it may hold anything.
     pub fn asked(name: &str, given: &Arguments) -> ToolDoc {
         let mut arguments = Map::new();

@@ -6,11 +6,13 @@ use std::time::SystemTime;
 
 use crate::policy::model::Policy;
 use crate::policy::trust;
+use crate::request::mask::{mask_command, mask_text, mask_value};
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
+use super::audit::record::{
+    ApprovalRecord, DecisionRecord, ErrorRecord, OutcomeRecord, SessionRecord, SwitchRecord, Words,
+};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
-use super::mask::{mask_command, mask_text, mask_value};
 use super::result::{AuditDoc, ErrorDoc, ResultDoc};
 use super::status::Status;
 use super::tool::ToolDoc;
@@ -127,6 +129,37 @@ impl Trail {
         self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
+    /// Records what was answered to a request, outside any run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn answered(&mut self, run_id: &str, record: &ApprovalRecord) -> Result<(), AuditError> {
+        let body = Body::Approval(record.clone());
+        let record = Record { ts: SystemTime::now(), run_id: run_id.to_owned(), body };
+        self.files.iter_mut().try_for_each(|file| file.append(&record).map(drop))
+    }
+
+    /// Records that a session was halted or let go on, and by whom.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn session(
+        &mut self,
+        doc: &mut ResultDoc,
+        session: &str,
+        state: &str,
+        by: Option<String>,
+        reason: Option<String>,
+    ) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(
+            doc,
+            Body::Session(SessionRecord { session: session.to_owned(), state: state.to_owned(), by, reason }),
+        )
+    }
+
     /// Records how the run ended.
     ///
     /// # Errors
@@ -181,10 +214,15 @@ fn test_way(file: &Path) -> Result<(), AuditError> {
 
 /// A result whose audit record could not be written: an error that still carries the outcome.
 pub fn unrecorded(doc: &mut ResultDoc, error: &AuditError) {
+    unkept(doc, "audit", &error.to_string(), &error.hint());
+    doc.audit = None;
+}
+
+/// A result of which something could not be kept that has to be: an error that still carries the outcome.
+pub fn unkept(doc: &mut ResultDoc, kind: &str, message: &str, hint: &str) {
     let outcome = doc.text.clone();
     let ran = doc.exit_code.is_some() || doc.signal.is_some();
-    doc.failed("audit", &error.to_string(), Some(&error.hint()));
-    doc.audit = None;
+    doc.failed(kind, message, Some(hint));
     if ran {
         doc.text = format!("{}\nthe command did run:\n{outcome}", doc.text);
     }

@@ -1,6 +1,7 @@
 //! What is asked: words, working directory, environment wishes, stdin, asker.
 //!
-//! [`words`] splits a command string, [`json`] reads a JSON request, [`quote`] is the one terminal-safe quoting.
+//! [`words`] splits a command string, [`json`] reads a JSON request, [`quote`] is the one terminal-safe quoting,
+//! [`mask`] takes secrets out of what is shown.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::time::Duration;
 mod asker;
 pub mod duration;
 pub mod json;
+pub mod mask;
 pub mod quote;
 pub mod words;
 

@@ -222,7 +222,9 @@ pub fn attempt(
     ended.duration = duration;
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    ended.warnings.extend(layers.afterwards());
+    let (said, planted) = layers.afterwards();
+    ended.warnings.extend(said);
+    ended.planted = planted;
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
@@ -332,6 +334,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         enforced,
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
+        planted: false,
         warnings,
     }
 }

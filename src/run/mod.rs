@@ -127,6 +127,8 @@ pub struct Ended {
     pub limits_how: LimitsHow,
     /// Something could not be reaped within seconds (uninterruptible); it is killed and will go.
     pub unreaped: bool,
+    /// The run changed what the workspace protects; what it planted was set aside, or is spoken of in `warnings`.
+    pub planted: bool,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
 }

@@ -67,11 +67,14 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside.
-    pub fn afterwards(&mut self) -> Vec<String> {
+    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
+    /// planted anything.
+    pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
-        all.extend(self.planted.set_aside());
-        all
+        let planted = self.planted.set_aside();
+        let any = !planted.is_empty();
+        all.extend(planted);
+        (all, any)
     }
 }
 

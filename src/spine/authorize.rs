@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use super::{hold_examples, tool};
 use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
@@ -23,6 +24,8 @@ pub(super) struct Authority<'a> {
     pub facts: &'a Facts,
     /// The id of this run.
     pub run_id: &'a str,
+    /// The directory of the store.
+    pub store: &'a Path,
     /// Only says what would come of it: nothing is counted, consumed or asked, and no check is run.
     pub dry: bool,
 }
@@ -45,23 +48,23 @@ pub(super) struct Authorized {
 /// How an authorization ends.
 pub(super) enum Came {
     /// To a decision.
-    To(Decision),
+    To(Box<Decision>),
     /// guardexec got this signal meanwhile.
     Cancelled(i32),
 }
 
 /// A stage lets pass with a value, or ends the authorization.
-type Passed<T> = Result<T, Came>;
+pub(super) type Passed<T> = Result<T, Came>;
 
 impl From<Box<Decision>> for Came {
     fn from(decision: Box<Decision>) -> Came {
-        Came::To(*decision)
+        Came::To(decision)
     }
 }
 
 impl From<Denial> for Came {
     fn from(denial: Denial) -> Came {
-        Came::To(Decision::Deny(denial))
+        Came::To(Box::new(Decision::Deny(denial)))
     }
 }
 
@@ -77,21 +80,21 @@ impl Authority<'_> {
         trace: &mut Vec<Step>,
     ) -> Result<Came, PolicyError> {
         by.asker = request.asker.clone();
-        let passed = match self.before(&mut by.asker, trace) {
+        let passed = match self.before(by, trace) {
             Ok(()) => self.judged(Request { asker: by.asker.clone(), ..request }, by, trace)?,
             Err(ended) => Err(ended),
         };
-        Ok(match passed {
-            Ok(decision) => Came::To(decision),
+        Ok(match passed.and_then(|grant| self.permit(grant, by, trace)) {
+            Ok(decision) => Came::To(Box::new(decision)),
             Err(ended) => ended,
         })
     }
 
-    /// What needs no look at the command: the switch and the asker.
-    fn before(&self, asker: &mut Asker, trace: &mut Vec<Step>) -> Passed<()> {
+    /// What needs no look at the command: the switch, the asker and the session.
+    fn before(&self, by: &mut Authorized, trace: &mut Vec<Step>) -> Passed<()> {
         self.not_stopped(trace)?;
-        decision::settle_asker(asker, self.facts.agent.as_deref())?;
-        Ok(())
+        decision::settle_asker(&mut by.asker, self.facts.agent.as_deref())?;
+        self.session(by, trace)
     }
 
     /// Command, arguments and input checks, until no check rewrites any more.
@@ -100,7 +103,7 @@ impl Authority<'_> {
         mut request: Request,
         by: &mut Authorized,
         trace: &mut Vec<Step>,
-    ) -> Result<Passed<Decision>, PolicyError> {
+    ) -> Result<Passed<Grant>, PolicyError> {
         let mut rounds = Rounds::default();
         loop {
             let kept = self.may_be_asked_again().then(|| request.clone());
@@ -112,7 +115,7 @@ impl Authority<'_> {
             by.argv = argv;
             let grant = match self.may_go_on(decision) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
-                refused => return Ok(Err(Came::To(refused))),
+                refused => return Ok(Err(Came::To(Box::new(refused)))),
             };
             let next = self.check(&grant, &mut rounds, by, trace);
             match (next, kept) {
@@ -235,13 +238,12 @@ impl Authority<'_> {
 }
 
 /// What the checks' ruling makes of a grant.
-fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Decision> {
+fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant> {
     match ruling {
-        Ruling::Pass if grant.verdict == crate::policy::model::Verdict::Ask => Ok(Decision::Ask(grant)),
-        Ruling::Pass => Ok(Decision::Allow(grant)),
+        Ruling::Pass => Ok(grant),
         Ruling::Ask(objection) => {
             grant.ask_for(objection.sentence());
-            Ok(Decision::Ask(grant))
+            Ok(grant)
         }
         Ruling::Block(objection) => Err(objected(&objection, Stage::Input).into()),
         Ruling::Cancelled(signal) => Err(Came::Cancelled(signal)),

@@ -181,7 +181,10 @@ impl fmt::Display for StateError {
                 write!(f, "the state's {path:?} was held by another process for too long")
             }
             StateError::Lost(path) => {
-                write!(f, "the state database {path:?} is gone, and counters do not begin again by that")
+                write!(
+                    f,
+                    "the state database {path:?} is gone or empty, and counters do not begin again by that"
+                )
             }
             StateError::Foreign(path, why) => {
                 write!(f, "the state database {path:?} is not this directory's: {why}")

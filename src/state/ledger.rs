@@ -87,7 +87,7 @@ impl Ledger<'_> {
         }
     }
 
-    /// What every key holds that holds anything, by key. Reads only.
+    /// What every key holds that holds anything, those that hold most first. Reads only.
     pub(super) fn standings(
         &self,
         db: &Connection,
@@ -104,6 +104,8 @@ impl Ledger<'_> {
                 found.push((key, standing));
             }
         }
+        // The keys come in order, and stay so where they hold the same.
+        found.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.used));
         Ok(found)
     }
 

@@ -16,6 +16,7 @@
 
 pub mod alerts;
 mod amount;
+pub mod approvals;
 pub mod clock;
 mod error;
 mod files;
@@ -28,7 +29,7 @@ mod schema;
 pub mod sessions;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use amount::{Amount, AmountError};
 pub use clock::Moment;

@@ -18,9 +18,10 @@ use super::amount::{Amount, AmountError};
 use super::ledger::{self, Ledger, Standing};
 use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
-use crate::decision::listed;
+use crate::decision::{Grant, listed};
 use crate::policy::model::{Measure, Policy, Rate, Verdict};
 use crate::policy::units::show_duration;
+use crate::request::Asker;
 use crate::request::quote::{escape_text, repr};
 
 /// A call that judging allows or asks about, as far as rates look at it.
@@ -34,6 +35,18 @@ pub struct Call<'a> {
     pub session: Option<&'a str>,
     /// The tool that is called, and its arguments with the defaults filled in.
     pub tool: Option<(&'a str, &'a Map<String, Value>)>,
+}
+
+impl<'a> Call<'a> {
+    /// The call of a grant, by whom it was asked.
+    pub fn of(grant: &'a Grant, asker: &'a Asker) -> Call<'a> {
+        Call {
+            ids: grant.ids.iter().map(String::as_str).collect(),
+            agent: asker.agent.as_deref(),
+            session: asker.session.as_deref(),
+            tool: grant.tool.as_ref().map(|tool| (tool.name.as_str(), &tool.arguments)),
+        }
+    }
 }
 
 /// What one rate makes of a call.

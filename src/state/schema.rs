@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::StateError;
+use super::approvals;
 use super::files::DATABASE;
 
 /// Tells the file apart from other SQLite databases (`PRAGMA application_id`): "gxst".
@@ -96,6 +97,9 @@ const TABLES: &[(&str, &str)] = &[
         ) STRICT",
     ),
     ("session_events_by_session", "CREATE INDEX session_events_by_session ON session_events (session, id)"),
+    approvals::TABLES[0],
+    approvals::TABLES[1],
+    approvals::TABLES[2],
 ];
 
 /// What a database is to this program.

@@ -368,8 +368,15 @@ impl Session {
             "denials": self.denials,
             "all_runs": self.all_runs,
             "all_denials": self.all_denials,
-            "halted": self.halted.as_ref().map(|h| json!({"reason": h.reason, "at": h.wall, "run": h.run})),
+            "halted": self.halted.as_ref().map(Halt::to_json),
         })
+    }
+}
+
+impl Halt {
+    /// As the verbs print it.
+    pub fn to_json(&self) -> Value {
+        json!({"reason": self.reason, "at": self.wall, "run": self.run})
     }
 }
 

@@ -11,6 +11,7 @@ pub mod process;
 pub mod signal;
 #[cfg(test)]
 pub(crate) mod swapping;
+pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};
 pub use path::canonical;

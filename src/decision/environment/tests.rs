@@ -165,7 +165,8 @@ fn a_rules_own_environment_overrides_its_files() {
         own: crate::policy::model::Own {
             env: Some(env(&["B"], &[], &[("M", "rule")])),
             ..Default::default()
-        },
+        }
+        .into(),
         ..allow("true")
     };
     let policy = || {

@@ -32,7 +32,7 @@ fn wanted_of(a: &Policy, b: &Policy) -> Wanted {
 
 #[test]
 fn a_rule_widens_its_own_file_and_never_another() {
-    let own = Rule { own: Own { limits: wall(30), ..Own::default() }, ..allow("true") };
+    let own = Rule { own: Own { limits: wall(30), ..Own::default() }.into(), ..allow("true") };
     let mut a = policy(vec![own]);
     a.limits = wall(5);
     let alone = limits(&[Match { policy: &a, rule: &a.rules[0] }], None);
@@ -134,7 +134,7 @@ fn exec_lists_intersect_and_strict_without_one_starts_nothing() {
     };
     let listed = |profile, names: Option<&[&str]>| {
         let exec = names.map(|list| list.iter().map(|n| named(n)).collect());
-        let rule = Rule { own: Own { exec, ..Own::default() }, ..allow("true") };
+        let rule = Rule { own: Own { exec, ..Own::default() }.into(), ..allow("true") };
         let sandbox = SandboxPolicy { profile: Some(profile), ..SandboxPolicy::default() };
         Policy { sandbox, ..policy(vec![rule]) }
     };

@@ -18,7 +18,7 @@ pub(in crate::decision) fn flag(name: &str) -> Flag {
 }
 
 pub(in crate::decision) fn taking(name: &str, value: ValueLimits) -> Flag {
-    Flag { name: name.into(), value: Some(value), allow_dash: false }
+    Flag { name: name.into(), value: Some(value.into()), allow_dash: false }
 }
 
 pub(in crate::decision) fn any() -> ValueLimits {
@@ -79,7 +79,7 @@ pub(in crate::decision) fn rule(decision: Verdict, programs: &str, args: ArgRule
         args,
         sha256: None,
         runs_arguments: false,
-        own: Own::default(),
+        own: OwnOrNone::default(),
         examples: Vec::new(),
     }
 }

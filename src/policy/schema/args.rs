@@ -92,7 +92,7 @@ fn flag<'a>(entry: &Item<'a>) -> Result<(Flag, Item<'a>), PolicyError> {
     t.only(&["name", "value", "allow_dash"])?;
     let named = t.need("name")?;
     let name = flag_name(&named)?;
-    let value = t.opt("value", value_limits)?;
+    let value = t.opt("value", |i| value_limits(i).map(Box::new))?;
     let allow_dash = t.flag("allow_dash")?;
     if allow_dash && value.is_none() {
         let message = format!("`allow_dash` of the flag `{name}`, which takes no value");

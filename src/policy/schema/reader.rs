@@ -79,13 +79,14 @@ impl<'a> Table<'a> {
     pub fn only(&self, keys: &[&str]) -> Result<(), PolicyError> {
         // Most files write the keys in the order in which the manual has them.
         let mut from = 0;
-        let mut known = |key: &str| {
-            let found = keys[from..].iter().position(|k| *k == key).map(|at| from + at);
-            let found = found.or_else(|| keys[..from].iter().position(|k| *k == key));
+        let mut known = |id: Id| {
+            let is = |k: &&str| self.tree.key_is(id, k);
+            let found = keys[from..].iter().position(is).map(|at| from + at);
+            let found = found.or_else(|| keys[..from].iter().position(is));
             from = found.map_or(from, |at| at + 1);
             found.is_some()
         };
-        let unknown = self.tree.children(self.id).filter(|id| !known(self.tree.key(*id)));
+        let unknown = self.tree.children(self.id).filter(|id| !known(*id));
         let Some(first) = unknown.min_by_key(|id| self.tree.key_span(*id).start) else { return Ok(()) };
         let name = self.tree.key(first);
         let message = format!("unknown key `{}` in {}", printable(name), self.name);
@@ -98,7 +99,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key, if it was written.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
         if self.present & bit(key) == 0 { None } else { self.find(key) }
     }
@@ -130,6 +131,7 @@ impl<'a> Table<'a> {
     }
 
     /// `key`, read by `read` if it was written.
+    #[inline(always)]
     pub fn opt<T>(
         &self,
         key: &'static str,

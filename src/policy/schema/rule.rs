@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use super::reader::{Item, Table};
 use super::{ReadRule, Span, args, sections};
 use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
-use crate::policy::model::{ArgRules, Example, ExampleCommand, Network, Own, ProgramName, Rule, Verdict};
+use crate::policy::model::{
+    ArgRules, Example, ExampleCommand, Network, Own, OwnOrNone, ProgramName, Rule, Verdict,
+};
 
 const KEYS: &[&str] = &[
     "id",
@@ -77,7 +79,7 @@ fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRul
         args: ArgRules::default(),
         sha256: None,
         runs_arguments: false,
-        own: Own::default(),
+        own: OwnOrNone::default(),
         examples: Vec::new(),
     };
     ReadRule { rule, id: entry.span.clone(), short: true }
@@ -232,8 +234,11 @@ fn sha256(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// The rule's own settings; the sections read as they do at the top.
-fn own(t: &Table<'_>) -> Result<Own, PolicyError> {
-    Ok(Own {
+fn own(t: &Table<'_>) -> Result<OwnOrNone, PolicyError> {
+    if ["limits", "env", "filesystem", "network", "exec"].iter().all(|key| t.get(key).is_none()) {
+        return Ok(OwnOrNone::default());
+    }
+    let own = Own {
         limits: t.opt("limits", |i| sections::limits(&i.table("`limits` of a rule")?))?.unwrap_or_default(),
         env: t.opt("env", |i| sections::env(&i.table("`env` of a rule")?))?,
         filesystem: t.opt("filesystem", |i| sections::filesystem(&i.table("`filesystem` of a rule")?))?,
@@ -242,7 +247,8 @@ fn own(t: &Table<'_>) -> Result<Own, PolicyError> {
             Ok(Network { mode: read.mode, loopback: read.loopback.unwrap_or(false), unix: read.unix })
         })?,
         exec: t.opt("exec", |i| i.list("a list of programs")?.iter().map(|e| program(e, None)).collect())?,
-    })
+    };
+    Ok(own.into())
 }
 
 fn examples(item: &Item<'_>) -> Result<Vec<Example>, PolicyError> {

@@ -26,7 +26,7 @@ pub(super) fn limits(t: &Table<'_>) -> Result<ValueLimits, PolicyError> {
         max_value: t.opt("max_value", decimal)?,
         pattern: t.opt("pattern", pattern)?,
         choices: t.opt("choices", choices)?,
-        path: t.opt("path", path)?,
+        path: t.opt("path", |i| path(i).map(Box::new))?,
     };
     if let (Some(min), Some(max)) = (&value.min_value, &value.max_value)
         && compare(min, max) == Ordering::Greater

@@ -60,7 +60,7 @@ impl<'t> Tree<'t> {
             if count == MAX_ENTRIES {
                 return None;
             }
-            if self.node(id).tag == key.tag && self.key(id).as_bytes() == self.meant(key) {
+            if self.node(id).tag == key.tag && self.key_bytes(id) == self.meant(key) {
                 return Some(Some(id));
             }
         }

@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::policy::model::Severity;
 use crate::report::json;
-use crate::report::mask::mask_argv;
 use crate::report::result::{CheckDoc, ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, SandboxDoc};
 use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
+use crate::request::mask::mask_argv;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;

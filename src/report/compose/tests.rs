@@ -24,6 +24,7 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         processes: None,
         stdout,
         stderr: Captured::new(Bound::At(100)),
+        planted: false,
         survivors: 0,
         enforced: Enforced::nothing(Profile::Host),
         limits_how: LimitsHow::of(&limits, true),

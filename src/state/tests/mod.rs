@@ -9,7 +9,10 @@ use super::*;
 use crate::policy::load::{LoadContext, load};
 use crate::policy::model::Policy;
 
+mod damage;
+mod processes;
 mod trust;
+mod users;
 
 /// A fresh directory's name; removed with all that is in it.
 pub(crate) struct Dir(pub PathBuf);

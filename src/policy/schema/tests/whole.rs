@@ -98,7 +98,7 @@ proptest! {
             let shown = e.to_string();
             prop_assert!(!shown.chars().any(|c| c != '\n' && crate::policy::error::is_unprintable(c)), "{shown:?}");
             prop_assert!(!shown.contains("invalid type") && !shown.contains("expected map"), "{shown}");
-            prop_assert!(e.place.is_some_and(|p| p.line >= 1));
+            prop_assert!(e.place.as_ref().is_some_and(|p| p.line >= 1));
         }
     }
 }

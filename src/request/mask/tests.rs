@@ -178,3 +178,33 @@ proptest! {
         prop_assert_eq!(mask_argv(&argv), argv);
     }
 }
+
+#[test]
+fn variables_are_masked_by_name_and_by_value() {
+    let shown = |name: &str, value: &str| {
+        String::from_utf8(mask_variable(name.as_bytes(), value.as_bytes())).unwrap()
+    };
+    for name in [
+        "API_KEY",
+        "GITHUB_TOKEN",
+        "dbPassword",
+        "DB_PASS",
+        "GH_PAT",
+        "AWS_CREDS",
+        "HTTP_AUTHORIZATION",
+        "COOKIE",
+    ] {
+        assert_eq!(shown(name, SEC), MASKED, "{name}");
+    }
+    assert_eq!(shown("DATABASE_URL", "postgres://u:s3cr3t@db/x"), "postgres://u:[masked]@db/x");
+    assert_eq!(shown("X", "ghp_0123456789abcdef0123"), MASKED);
+    for (name, value) in [
+        ("PWD", "/srv/x"),
+        ("PATH", "/usr/bin:/bin"),
+        ("COMPASS", "north"),
+        ("LANG", "C.UTF-8"),
+        ("TOKEN", ""),
+    ] {
+        assert_eq!(shown(name, value), value, "{name}");
+    }
+}
