@@ -1,6 +1,7 @@
 //! The way through the house: one request to one result, step by step.
 
 mod aftermath;
+mod asking;
 mod authorize;
 pub(crate) mod edit;
 mod explain;
@@ -150,6 +151,7 @@ fn through(
         facts: &around.facts,
         run_id: &run_id,
         store: &store,
+        wait: call.wait,
         dry: false,
     };
     under(&authority, call.request, call.pass_through, &mut trail, doc)
@@ -175,10 +177,10 @@ fn under(
         }
     };
     let grant = settled(came, &mut by, doc);
-    let recorded = match &grant {
+    let recorded = trail.asked(doc, std::mem::take(&mut by.events)).and_then(|()| match &grant {
         Some(_) => Ok(()),
         None => aftermath::remember(authority, &by, trail, doc),
-    };
+    });
     let asked = Asked {
         words: by.argv.iter().flatten().map(|w| w.as_bytes()).collect(),
         command: by.command.as_deref().filter(|_| by.argv.is_none()),
@@ -226,11 +228,12 @@ fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant
     doc.asked_by(&by.asker);
     doc.checked(std::mem::take(&mut by.findings));
     doc.warnings.append(&mut by.warnings);
+    doc.approval = by.approval.take();
     if let Some(argv) = &by.argv {
         doc.of_words(argv);
     }
     match came {
-        Came::To(decision) => settle(*decision, doc),
+        Came::To(decision) => settle(*decision, by.advice.as_deref(), doc),
         Came::Cancelled(signal) => {
             doc.cancelled(signal);
             None
@@ -263,13 +266,13 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
 }
 
 /// Writes the decision into the result; gives the grant where the request may run.
-fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
+fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Option<Grant> {
     match decision {
         Decision::Allow(grant) => {
             doc.granted(&grant);
             return Some(grant);
         }
-        Decision::Ask(grant) => doc.needs_approval(&grant),
+        Decision::Ask(grant) => doc.needs_approval(&grant, advice),
         Decision::Deny(denial) => doc.refused(&denial, Status::Denied),
         Decision::NotFound(denial) => doc.refused(&denial, Status::NotFound),
         Decision::NotExecutable(denial) => doc.refused(&denial, Status::ExecFailed),

@@ -275,6 +275,12 @@ impl Grant {
         self.verdict = Verdict::Ask;
         self.asks.push(reason);
     }
+
+    /// All who had to be asked have agreed. Only `approval` answers, and what it answers is the asking alone.
+    pub(crate) fn approved(mut self) -> Grant {
+        self.verdict = Verdict::Allow;
+        self
+    }
 }
 
 /// What judging may know of the caller and the machine.

@@ -133,6 +133,21 @@ pub struct Asked<'p> {
     pub escalate: Vec<(&'p Hook, Duration)>,
 }
 
+impl Asked<'_> {
+    /// Who would be asked, for people.
+    pub fn in_words(&self) -> String {
+        if self.nobody.is_some() {
+            return "nobody may be asked: denied".to_owned();
+        }
+        let programs = self.programs.iter().filter_map(|hook| hook.argv.first());
+        let mut who: Vec<String> =
+            programs.map(|program| format!("the program {}", printable(program))).collect();
+        who.extend(self.tty.then(|| "whoever sits at the terminal".to_owned()));
+        who.extend(self.queue.then(|| "a person, by way of the queue".to_owned()));
+        format!("asks {}", who.join(", then "))
+    }
+}
+
 /// Settles the `[approval]` of all policies where those ask for which `asks` says so. As in everything else each has its
 /// say: an asking policy's section, written or default, and every other one that is written.
 pub fn asked(policies: &[Policy], asks: impl Fn(&Policy) -> bool) -> Asked<'_> {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef};
+use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef, Stage};
 use crate::guard::Finding;
 use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
@@ -120,17 +120,26 @@ impl ResultDoc {
         });
     }
 
-    /// A person has to approve it first.
-    pub fn needs_approval(&mut self, grant: &Grant) {
+    /// A person has to approve it first. `advice`: what the asker can do, where the request was filed.
+    pub fn needs_approval(&mut self, grant: &Grant, advice: Option<&str>) {
         self.granted(grant);
+        let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
+        self.reason = Some(why.clone());
+        self.decision = Some(Verdict::Ask.as_str());
         self.status = Status::NeedsApproval;
-        self.stage = Some("approval");
+        self.stage = Some(Stage::Approval.as_str());
         self.exit_status = Status::NeedsApproval.exit_status(None, None);
+        let id = self
+            .approval
+            .as_ref()
+            .map(|approval| format!("; approval {} is {}", approval.id, approval.state));
         self.text = text::blocked(
-            &format!("a person has to approve this first ({}, {})", grant.reason, grant.rule.at),
-            Some(
-                "nothing ran; ask the operator to run it, or change the request so that an allow rule matches",
+            &format!(
+                "a person has to approve this first ({why}, {}){}",
+                grant.rule.at,
+                id.unwrap_or_default()
             ),
+            Some(advice.unwrap_or("nothing ran; run it to have it asked")),
         );
     }
 

@@ -139,6 +139,20 @@ impl Trail {
         self.files.iter_mut().try_for_each(|file| file.append(&record).map(drop))
     }
 
+    /// Records what happened to approvals on the way to the decision.
+    ///
+    /// # Errors
+    /// A record could not be written to one of the files.
+    pub fn asked(&mut self, doc: &mut ResultDoc, events: Vec<ApprovalRecord>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        events.into_iter().try_for_each(|event| {
+            let reason = event.reason.as_deref().map(|reason| mask_text::<&[u8]>(reason, &[]));
+            self.append(doc, Body::Approval(ApprovalRecord { reason, ..event }))
+        })
+    }
+
     /// Records that a session was halted or let go on, and by whom.
     ///
     /// # Errors

@@ -4,12 +4,16 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
+use super::permit::Permit;
 use super::{hold_examples, tool};
 use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
 use crate::guard::{self, Finding, Next, Objection, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
 use crate::policy::model::{CheckOn, Policy, Syntax};
+use crate::report::audit::record::ApprovalRecord;
+use crate::report::result::ApprovalDoc;
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Asker, Request};
 use crate::switch::{Stopped, Switch};
@@ -26,6 +30,8 @@ pub(super) struct Authority<'a> {
     pub run_id: &'a str,
     /// The directory of the store.
     pub store: &'a Path,
+    /// How long an answer may take.
+    pub wait: Option<Duration>,
     /// Only says what would come of it: nothing is counted, consumed or asked, and no check is run.
     pub dry: bool,
 }
@@ -43,6 +49,12 @@ pub(super) struct Authorized {
     pub findings: Vec<Finding>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
+    /// What happened to approvals.
+    pub events: Vec<ApprovalRecord>,
+    /// The approval that it waits for or used.
+    pub approval: Option<ApprovalDoc>,
+    /// What the asker can do about it.
+    pub advice: Option<String>,
 }
 
 /// How an authorization ends.
@@ -79,14 +91,54 @@ impl Authority<'_> {
         by: &mut Authorized,
         trace: &mut Vec<Step>,
     ) -> Result<Came, PolicyError> {
-        by.asker = request.asker.clone();
-        let passed = match self.before(by, trace) {
-            Ok(()) => self.judged(Request { asker: by.asker.clone(), ..request }, by, trace)?,
-            Err(ended) => Err(ended),
+        let mut request = match self.not_stopped(trace).and_then(|()| self.stored(request)) {
+            Ok(request) => request,
+            Err(ended) => return Ok(ended),
         };
-        Ok(match passed.and_then(|grant| self.permit(grant, by, trace)) {
-            Ok(decision) => Came::To(Box::new(decision)),
-            Err(ended) => ended,
+        let mut wait = self.wait;
+        loop {
+            by.asker = request.asker.clone();
+            let again = wait.map(|_| request.clone());
+            let permit = match self.once(request, by, trace)? {
+                Ok(permit) => permit,
+                Err(ended) => return Ok(ended),
+            };
+            let (grant, filed) = match permit {
+                Permit::Run(grant, used) => {
+                    by.used(used.as_deref());
+                    return Ok(Came::To(Box::new(Decision::Allow(grant))));
+                }
+                Permit::Waits(grant, filed) => (grant, filed),
+            };
+            by.waits(&filed);
+            match (wait.take(), again) {
+                (Some(time), Some(mut kept)) if !self.dry => {
+                    if let Err(ended) = self.await_answer(&filed, time, &grant.ids, by) {
+                        return Ok(ended);
+                    }
+                    kept.approval = Some(filed.id);
+                    request = kept;
+                }
+                _ => return Ok(Came::To(Box::new(Decision::Ask(grant)))),
+            }
+        }
+    }
+
+    /// All stages once, from the switch to the approval.
+    fn once(
+        &self,
+        request: Request,
+        by: &mut Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Result<Passed<Permit>, PolicyError> {
+        if let Err(ended) = self.before(by, trace) {
+            return Ok(Err(ended));
+        }
+        let request = Request { asker: by.asker.clone(), ..request };
+        let filing = self.filing(&request);
+        Ok(match self.judged(request, by, trace)? {
+            Ok(grant) => self.permit(grant, &filing, by, trace),
+            Err(ended) => Err(ended),
         })
     }
 
@@ -137,6 +189,11 @@ impl Authority<'_> {
     /// Whether the request is needed after it was judged.
     fn may_be_asked_again(&self) -> bool {
         self.policies.iter().any(|p| !p.oversight.checks.is_empty())
+    }
+
+    /// See [`stopped_meanwhile`].
+    pub(super) fn stopped_meanwhile(&self, ids: &[String]) -> Came {
+        stopped_meanwhile(self.switches, ids)
     }
 
     /// The kill switch, before anything is looked at.
@@ -247,10 +304,16 @@ fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant>
         }
         Ruling::Block(objection) => Err(objected(&objection, Stage::Input).into()),
         Ruling::Cancelled(signal) => Err(Came::Cancelled(signal)),
-        Ruling::Stopped => match switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
-            Some(stopped) => Err(denial(&stopped).into()),
-            None => Err(Came::Cancelled(libc::SIGKILL)),
-        },
+        Ruling::Stopped => Err(stopped_meanwhile(switches, &grant.ids)),
+    }
+}
+
+/// Everything had to stop while guardexec waited for somebody.
+fn stopped_meanwhile(switches: &[Switch], ids: &[String]) -> Came {
+    match switches.iter().find_map(|switch| switch.stops(ids)) {
+        Some(stopped) => denial(&stopped).into(),
+        // It is off again already; what it stopped stays stopped.
+        None => Came::Cancelled(libc::SIGKILL),
     }
 }
 

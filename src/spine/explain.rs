@@ -70,6 +70,7 @@ fn stages(
         facts: &around.facts,
         run_id: &run_id,
         store: &store,
+        wait: None,
         dry: true,
     };
     let mut by = Authorized::default();

@@ -45,7 +45,7 @@ impl Bound {
         if bound.labels.is_empty() {
             bound.labels.clone_from(&filed.labels);
         }
-        if bound.causes.iter().all(|cause| filed.causes.contains(cause)) {
+        if bound.causes.iter().all(|cause| filed.causes.iter().any(|other| cause.is(other))) {
             bound.causes.clone_from(&filed.causes);
         }
         bound
