@@ -15,7 +15,7 @@ use guardexec::policy::load::{LoadContext, load};
 use guardexec::policy::model::Policy;
 use guardexec::request::json::{self, KEYS};
 use guardexec::request::words::{Syntax, WordsError, split};
-use guardexec::request::{Ask, Request, Stdin};
+use guardexec::request::{Arguments, Ask, Request, Stdin};
 use serde_json::{Map, Value, json};
 
 /// A command string: words or an error, never anything in between.
@@ -105,6 +105,7 @@ fn write_out(request: &Request) -> String {
         Ask::Stored => unreachable!("JSON cannot say it"),
         Ask::Command(line) => out.insert("command".into(), text(OsStr::from_bytes(line))),
         Ask::Tool { name, arguments } => {
+            let Arguments::Typed(arguments) = arguments else { unreachable!("JSON has types") };
             out.insert("arguments".into(), arguments.clone().into());
             out.insert("tool".into(), name.clone().into())
         }

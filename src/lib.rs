@@ -26,6 +26,7 @@
 //!
 //! The way through the house is [`perform`].
 
+pub mod action;
 pub mod approval;
 pub mod cli;
 pub mod decision;

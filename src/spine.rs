@@ -3,6 +3,7 @@
 mod authorize;
 mod explain;
 mod outputs;
+mod tool;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
+use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
 use crate::request::{Ask, Request, Stdin};
@@ -116,6 +118,9 @@ fn through(
         _ => None,
     };
     let why = call.request.asker.why.clone();
+    if let Ask::Tool { name, arguments } = &call.request.ask {
+        doc.tool = Some(ToolDoc::asked(name, arguments));
+    }
     let switches = Switch::all(&policies);
     let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
     let Authorized { argv, decision } = match authority.authorize(call.request, &mut Vec::new()) {
@@ -141,7 +146,11 @@ fn through(
     }
     let Some(grant) = grant else { return Ok(()) };
     carry_out(grant, &authority, call.pass_through, doc);
-    if let Err(error) = trail.ended(doc) {
+    let switched = match doc.stage {
+        Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
+        _ => Ok(()),
+    };
+    if let Err(error) = switched.and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
     }
     Ok(())
@@ -188,18 +197,25 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
 }
 
 /// Confines and runs what was granted.
-fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
+fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
     let Authority { policies, switches, facts } = authority;
+    let ids = grant.ids.clone();
+    let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
+    let look: &dyn Fn() -> bool = &|| stopped().is_some();
+    let stop = (!switches.is_empty()).then_some(look);
+    if grant.tool.as_ref().is_some_and(|tool| tool.action.is_some()) {
+        if tool::act(grant, policies, pass_through, stop, doc) {
+            doc.switched_off(stopped().as_ref());
+        }
+        return;
+    }
+    let tool = grant.tool.take();
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
         Stdin::File(path) => Some(path.clone()),
         _ => None,
     };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let ids = [grant.rule.id.clone()];
-    let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
-    let look: &dyn Fn() -> bool = &|| stopped().is_some();
-    let stop = (!switches.is_empty()).then_some(look);
     let ended = match (confine(grant, policies, facts), sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, stop),
         (Err(error), _) => Err(error.into()),
@@ -209,11 +225,14 @@ fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &
         Ok(ended) => {
             doc.ran(&ended, &limits);
             if ended.how == How::Stopped {
-                doc.stopped(stopped().as_ref());
+                doc.switched_off(stopped().as_ref());
             }
             if let (How::NotStarted { step: Step::Input, errno }, Some(path)) = (ended.how, input) {
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });
+            }
+            if let Some(tool) = &tool {
+                doc.shaped(tool);
             }
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
@@ -226,6 +245,9 @@ fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confineme
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
     Ok(Confinement::prepare(grant, guarded(policies))?
         .with_caller_tmp(tmp)
+        .stopped_by(
+            policies.iter().filter_map(|p| Some(p.oversight.kill_switch.as_ref()?.file.clone())).collect(),
+        )
         .recorded_in(audits(policies).collect()))
 }
 

@@ -4,11 +4,12 @@
 //! file can stop, and nobody starts anything by spoiling it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::policy::model::{KillSwitch, Place, Policy};
 use crate::policy::trust;
@@ -16,6 +17,8 @@ use crate::request::quote::{display, escape_text, repr};
 
 /// The most bytes of a switch; a longer one stops everything.
 const LONGEST: u64 = 64 << 10;
+/// What a file that was just made gets for its text to be written.
+const WRITING: Duration = Duration::from_millis(50);
 
 /// One policy's switch and the names that it may hold.
 #[derive(Debug, Clone)]
@@ -153,12 +156,20 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) => return absent(path, &error),
     };
     let uid = nix::unistd::geteuid().as_raw();
+    if file.metadata().is_ok_and(|meta| meta.len() == 0 && just_now(&meta)) {
+        // Made by a shell's `>` or an editor, whose text is on its way: what it names, not everything, is to stop.
+        std::thread::sleep(WRITING);
+    }
     let meta = file.metadata().map_err(|e| format!("it cannot be looked at ({e})"))?;
     if !meta.is_file() {
         return Err(format!("it is {}, not a regular file", trust::file_kind(&meta)));
     }
     trust::check(&file, path, uid).map_err(|e| format!("what it says cannot be trusted: {e}"))?;
     text(&file)
+}
+
+fn just_now(meta: &Metadata) -> bool {
+    meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age < WRITING * 4))
 }
 
 fn text(file: &File) -> Result<Option<String>, String> {
@@ -182,7 +193,10 @@ fn absent(path: &Path, error: &io::Error) -> Result<Option<String>, String> {
     }
     let parent = path.parent().unwrap_or(Path::new("/"));
     match parent.metadata() {
-        Ok(meta) if meta.is_dir() => Ok(None),
+        // Whoever can write it can take the switch away as soon as it is there.
+        Ok(meta) if meta.is_dir() => trust::check_directory(parent, nix::unistd::geteuid().as_raw())
+            .map(|()| None)
+            .map_err(|e| format!("others could take it away: {e}")),
         Ok(_) => Err("its directory is no directory".into()),
         Err(error) => Err(format!("its directory cannot be looked at ({error})")),
     }
@@ -287,6 +301,16 @@ mod tests {
         assert_eq!(switch.stops_all(), None);
         fs::remove_dir(&dir.0).unwrap();
         assert!(switch.stops_all().is_some(), "the directory is gone");
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_stops_everything() {
+        let dir = Dir::new();
+        let switch = dir.absent();
+        fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(switch.stops_all().is_some());
+        fs::set_permissions(&dir.0, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(switch.stops_all(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may import itself and every room before it.
 const ROOMS: &[&str] = &[
-    "sys", "request", "program", "policy", "switch", "decision", "state", "sandbox", "run", "hook",
+    "sys", "request", "program", "policy", "switch", "decision", "state", "sandbox", "run", "action", "hook",
     "approval", "guard", "report", "cli",
 ];
 

@@ -80,11 +80,29 @@ fn every_policy_key_is_in_the_manual_and_every_key_there_exists() {
 #[test]
 fn every_policy_key_stands_in_its_own_section() {
     let (schema, page) = (schemas::Schema::shipped("policy"), Page::read("guardexec-policy.5"));
-    for section in ["limits", "env", "command", "sandbox", "filesystem", "network", "audit"] {
+    for section in [
+        "limits",
+        "env",
+        "command",
+        "sandbox",
+        "filesystem",
+        "network",
+        "audit",
+        "kill_switch",
+        "state",
+        "approval",
+        "session",
+    ] {
         let documented = page.keys(Some(&format!("[{section}]")));
         same(&format!("section [{section}]"), &documented, &schema.names_at(&[section]));
     }
-    for (path, heading) in [(&["rule"][..], "[[rule]]"), (&["tools", "*"][..], "[tools.NAME]")] {
+    for (path, heading) in [
+        (&["rule"][..], "[[rule]]"),
+        (&["tools", "*"][..], "[tools.NAME]"),
+        (&["rate"][..], "[[rate]]"),
+        (&["alert"][..], "[[alert]]"),
+        (&["check"][..], "[[check]]"),
+    ] {
         let (documented, real) = (page.keys(Some(heading)), schema.names_at(path));
         assert!(!real.is_empty(), "the schema of {heading} was not understood");
         let missing: Vec<_> = real.difference(&documented).collect();

@@ -107,7 +107,8 @@ as_both! {
         let broken = bench.file("broken.toml", "version = 1\nalow = [\"sh\"]\n");
         let wrong = bench.file("wrong.toml", "version = 1\n[[rule]]\nid = \"e\"\nprogram = \"echo\"\ndecision = \"allow\"\nexamples = { deny = [\"echo HI\"] }\n");
         let path = |p: &std::path::Path| p.to_str().expect("UTF-8").to_owned();
-        for (file, exit, part) in [(&clean, 0, "no findings"), (&bare, 1, "bare.toml:2: "), (&broken, 125, ""), (&wrong, 125, "")] {
+        let hook = bench.file("hook.toml", "version = 1\n[approval]\nnotify = \"./nobody\"\n");
+        for (file, exit, part) in [(&clean, 0, "no findings"), (&bare, 1, "bare.toml:2: "), (&hook, 1, "hook.toml:3: "), (&broken, 125, ""), (&wrong, 125, "")] {
             let a = verb(bench, &["check", &path(file)]);
             assert_eq!(a.exit, exit, "{}\n{}", a.show(), String::from_utf8_lossy(&a.stdout));
             assert!(String::from_utf8_lossy(&a.stdout).contains(part), "{}", String::from_utf8_lossy(&a.stdout));

@@ -158,6 +158,25 @@ as_both! {
 }
 
 as_both! {
+    fn no_key_makes_silence_a_yes_and_no_name_leads_nowhere(bench) {
+        let cases = [
+            ("[approval]\non_timeout = \"allow\"\n", "policy.toml:3:1", "no answer in time is always a denial"),
+            ("[[rate]]\ncount = 1\nper = \"1m\"\nmatch = \"tru\"\n[tools.true]\nargv = [\"true\"]\ndecision = \"allow\"\n", "policy.toml:5:9", "did you mean `true`?"),
+            ("[[rule]]\nid = \"x\"\nprogram = \"true\"\ndecision = \"allow\"\n[tools.x]\nargv = [\"true\"]\ndecision = \"allow\"\n", "policy.toml:6:8", "policy.toml:2"),
+            ("[state]\ndir = \"out/s\"\n[filesystem]\nwrite = [\"out\"]\n", "policy.toml:3:1", "lets the run write"),
+        ];
+        for (text, place, part) in cases {
+            let file = bench.file("policy.toml", format!("version = 1\n{text}"));
+            let a = bench.call().opt(["--policy".as_ref(), file.as_os_str()]).run(["true"]);
+            a.error(&[place, part]);
+        }
+        let state = |dir: &str| format!("allow = [\"true\"]\n[state]\ndir = \"{dir}\"\n");
+        stacked(bench, &state("a"), &state("a")).run(["true"]).ok("");
+        stacked(bench, &state("a"), &state("b")).run(["true"]).error(&["second.toml:4", "different places"]);
+    }
+}
+
+as_both! {
     fn where_policies_are_looked_for(bench) {
         let text = format!("version = 1\nallow = [\"true\"]\n{HOST}");
         let file = bench.file("conf/guardexec/policy.toml", &text);

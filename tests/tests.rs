@@ -20,4 +20,5 @@ mod output;
 mod passing;
 mod policies;
 mod runner;
+mod switch;
 mod tree;

@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
-
 use super::UsageError;
 use super::args::{AskArgs, Format, OutputArgs, RunArgs, key_value, variable};
-use crate::request::{Ask, Asker, Evidence, Request, RequestError, Stdin, check_variable, json, quote};
+use crate::request::{
+    Arguments, Ask, Asker, Evidence, Request, RequestError, Stdin, check_variable, json, quote,
+};
 
 /// Where the result goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,16 +119,13 @@ fn from_options(typed: AskArgs, approved: bool) -> Result<Request, RequestError>
     })
 }
 
-/// `--arg` values are texts: which type they have is for the tool's parameters to say.
-fn tool_arguments(typed: &[String]) -> Result<Map<String, Value>, RequestError> {
-    let mut arguments = Map::new();
-    for argument in typed {
-        let (key, value) = split_pair("--arg", argument)?;
-        if arguments.insert(key.to_string(), Value::String(value.to_string())).is_some() {
-            return Err(given_twice("--arg", key));
-        }
-    }
-    Ok(arguments)
+/// `--arg` values are texts: which type they have, and whether one may be given several times, is for the tool's
+/// parameters to say.
+fn tool_arguments(typed: &[String]) -> Result<Arguments, RequestError> {
+    let pair = |argument: &String| {
+        split_pair("--arg", argument).map(|(key, value)| (key.to_string(), value.to_string()))
+    };
+    typed.iter().map(pair).collect::<Result<_, _>>().map(Arguments::Texts)
 }
 
 fn wishes(typed: &[OsString]) -> Result<Vec<(OsString, Option<OsString>)>, RequestError> {

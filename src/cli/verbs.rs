@@ -9,10 +9,10 @@ use super::args::{CheckArgs, DoctorArgs, ExplainArgs, PolicyArgs, SchemaArgs, Sc
 use super::deliver::{put, say};
 use super::meant;
 use crate::policy::error::PolicyError;
-use crate::policy::lint;
 use crate::policy::load::load;
 use crate::policy::model::Place;
 use crate::policy::stack::Stack;
+use crate::policy::{lint, oversight};
 use crate::report::audit::verify;
 use crate::report::{json as safe_json, schema};
 use crate::request::quote::escape_text;
@@ -80,6 +80,7 @@ fn check_one(files: &[PathBuf], around: &Surroundings) -> Result<Vec<serde_json:
         [] => Stack::load(&around.search, &around.load)?.policies,
         files => files.iter().map(|file| load(file, &around.load)).collect::<Result<_, _>>()?,
     };
+    oversight::state(&policies)?;
     let mut findings = Vec::new();
     for policy in &policies {
         policy.compile_all()?;

@@ -31,7 +31,12 @@ pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
 
 /// Whether the rule speaks of this asker. Without an asker, rules for certain agents do not count.
 pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
-    let Some(listed) = &rule.agents else { return true };
+    listed(rule.agents.as_deref(), agent)
+}
+
+/// Whether a list of askers speaks of this one; no list speaks of all.
+fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+    let Some(listed) = agents else { return true };
     let Some(agent) = agent else { return false };
     listed.iter().any(|name| {
         agent.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -41,7 +46,12 @@ pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
 /// Whether the rule grants something to this asker: it has to speak of the first of its line already, and with
 /// that it speaks of every one between.
 pub(super) fn grants(rule: &Rule, agent: Option<&str>) -> bool {
-    covers(rule, agent.map(|a| a.split('/').next().unwrap_or(a)))
+    granted(rule.agents.as_deref(), agent)
+}
+
+/// The same of any list of askers.
+pub(super) fn granted(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+    listed(agents, agent.map(|a| a.split('/').next().unwrap_or(a)))
 }
 
 #[cfg(test)]

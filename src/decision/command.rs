@@ -14,6 +14,7 @@ use super::{Decision, Denial, Judged, Stage};
 use crate::decision::shown::repr;
 use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
 use crate::program::{self, FindError, Program, same_file};
+use crate::request::quote::escape_text;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,18 @@ const MULTI_CALL: &[&str] = &["busybox", "busybox.static", "toybox", "coreutils"
 pub(super) struct Short<'p> {
     pub policy: &'p Policy,
     pub rules: Vec<&'p Rule>,
+    /// The rule that a called tool stands for: it takes part whatever else speaks of its program.
+    pub tool: Option<&'p Rule>,
+}
+
+impl Short<'_> {
+    /// One of its rules in a sentence.
+    pub(super) fn said(&self, rule: &Rule) -> String {
+        if self.tool.is_some_and(|tool| std::ptr::eq(tool, rule)) {
+            return format!("tool {} ({})", repr(rule.id.as_bytes()), escape_text(&rule.at.to_string()));
+        }
+        said_by(rule)
+    }
 }
 
 /// The first word in its three forms.
@@ -89,12 +102,31 @@ pub(super) fn shortlist<'p>(policy: &'p Policy, word: Word<'_>, agent: Option<&s
     if relative || !rules.iter().any(|r| grants(r, agent)) {
         return not_listed(policy, word, agent, denied, relative && !rules.is_empty());
     }
-    // A deny rule without conditions needs no file to be found: what it denies is never "not found".
+    not_denied_outright(policy, word, agent)?;
+    Ok(Short { policy, rules, tool: None })
+}
+
+/// A deny rule without conditions needs no file to be found: what it denies is never "not found".
+fn not_denied_outright(policy: &Policy, word: Word<'_>, agent: Option<&str>) -> Judged<()> {
+    let named = |rule: &Rule| rule.programs.iter().any(|p| p.base() == word.base());
     let certain = |r: &&Rule| r.decision == Verdict::Deny && covers(r, agent) && named(r) && says_nothing(r);
-    if let Some(rule) = policy.rules.iter().find(certain) {
-        return denied_by(rule, word).deny();
+    match policy.rules.iter().find(certain) {
+        Some(rule) => denied_by(rule, word).deny(),
+        None => Ok(()),
     }
-    Ok(Short { policy, rules })
+}
+
+/// The same for the program of a tool: `own` allows it, and the policy's `ask` and `deny` rules still speak of it.
+pub(super) fn of_tool<'p>(
+    policy: &'p Policy,
+    own: &'p Rule,
+    word: Word<'_>,
+    agent: Option<&str>,
+) -> Judged<Short<'p>> {
+    not_denied_outright(policy, word, agent)?;
+    let named = |rule: &&Rule| rule.programs.iter().any(|p| p.base() == word.base());
+    let asks = policy.rules.iter().filter(|r| r.decision == Verdict::Ask && covers(r, agent)).filter(named);
+    Ok(Short { policy, rules: std::iter::once(own).chain(asks).collect(), tool: Some(own) })
 }
 
 fn says_nothing(rule: &Rule) -> bool {
@@ -189,7 +221,7 @@ pub(super) fn identify<'p>(shorts: Vec<Short<'p>>, word: Word<'_>) -> Judged<(Pr
         if rules.is_empty() {
             return another_file(short.policy, word);
         }
-        kept.push(Short { policy: short.policy, rules });
+        kept.push(Short { policy: short.policy, rules, tool: short.tool });
     }
     Ok((program, kept))
 }
@@ -324,7 +356,15 @@ fn leads_to(policy: &Policy, rule: &Rule, name: &ProgramName, opened: &Program) 
 /// The rule's own `PATH`, else its policy's, else [`DEFAULT_PATH`].
 pub(super) fn search_path(policy: &Policy, rule: &Rule) -> Vec<PathBuf> {
     let own = rule.own.env.as_ref().and_then(|env| env.set.get("PATH"));
-    let text = own.or_else(|| policy.env.set.get("PATH")).map_or(DEFAULT_PATH, String::as_str);
+    own.map_or_else(|| policy_path(policy), |text| directories(text))
+}
+
+/// The policy's own `PATH`, in which its programs find others; else the built-in one.
+pub fn policy_path(policy: &Policy) -> Vec<PathBuf> {
+    directories(policy.env.set.get("PATH").map_or(DEFAULT_PATH, String::as_str))
+}
+
+fn directories(text: &str) -> Vec<PathBuf> {
     text.split(':').filter(|dir| dir.starts_with('/')).map(PathBuf::from).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Decision, Denial, Judged, RuleRef, Stage};
 use crate::decision::shown::repr;
-use crate::policy::model::Rule;
+use crate::policy::model::{Place, Rule, Tool};
 use crate::request::quote::escape_text;
 
 impl Denial {
@@ -17,6 +17,11 @@ impl Denial {
 
     pub(super) fn by(mut self, rule: &Rule) -> Denial {
         self.rule = Some(RuleRef::of(rule));
+        self
+    }
+
+    pub(super) fn by_tool(mut self, tool: &Tool) -> Denial {
+        self.rule = Some(RuleRef::of_tool(tool));
         self
     }
 
@@ -35,13 +40,26 @@ impl RuleRef {
     pub(super) fn of(rule: &Rule) -> RuleRef {
         RuleRef { id: rule.id.clone(), at: rule.at.clone() }
     }
+
+    pub(super) fn of_tool(tool: &Tool) -> RuleRef {
+        RuleRef { id: tool.name.clone(), at: tool.at.clone() }
+    }
 }
 
 /// The rule in a sentence: `rule 'no-rm' (/etc/guardexec/policy.toml:12)`, and its reason where it has one.
 pub(super) fn said_by(rule: &Rule) -> String {
-    let place = escape_text(&rule.at.to_string());
-    match &rule.reason {
-        None => format!("rule {} ({place})", repr(rule.id.as_bytes())),
-        Some(reason) => format!("rule {} ({place}): {}", repr(rule.id.as_bytes()), escape_text(reason)),
+    said("rule", &rule.id, &rule.at, rule.reason.as_deref())
+}
+
+/// The same of a tool.
+pub(super) fn said_by_tool(tool: &Tool) -> String {
+    said("tool", &tool.name, &tool.at, tool.reason.as_deref())
+}
+
+fn said(what: &str, id: &str, at: &Place, reason: Option<&str>) -> String {
+    let place = escape_text(&at.to_string());
+    match reason {
+        None => format!("{what} {} ({place})", repr(id.as_bytes())),
+        Some(reason) => format!("{what} {} ({place}): {}", repr(id.as_bytes()), escape_text(reason)),
     }
 }

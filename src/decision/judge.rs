@@ -62,8 +62,30 @@ fn judge(
     note(trace, "program", "found", repr(program.path.as_os_str().as_bytes()), None);
     let cwd = cwd::open(request.cwd.as_deref(), facts)?;
     sizes::check_words(&words)?;
+    let found = Found { words: &words, word, shorts, program, cwd };
+    judge_found(found, request, facts, trace)
+}
+
+/// A command whose program is opened, with the rules that speak of it.
+pub(super) struct Found<'w, 'p> {
+    pub words: &'w [OsString],
+    pub word: Word<'w>,
+    pub shorts: Vec<Short<'p>>,
+    pub program: Program,
+    pub cwd: cwd::Opened,
+}
+
+/// The arguments, the environment, the working directory, and what decides together.
+pub(super) fn judge_found(
+    found: Found<'_, '_>,
+    request: Request,
+    facts: &Facts,
+    trace: &mut Vec<Step>,
+) -> Judged<Grant> {
+    let Found { words, word, shorts, program, cwd } = found;
     let args: Vec<&[u8]> = words[1..].iter().map(|w| w.as_bytes()).collect();
     let paths = Paths::Disk(&cwd.path);
+    let agent = request.asker.agent.as_deref();
     let asked = Command { word, args: &args, agent, program: Some(&program), paths };
     let (verdict, deciding, matches) = judge_arguments(&shorts, &asked, trace)?;
     let program = pinned(program, &matches, verdict)?;
@@ -71,23 +93,28 @@ fn judge(
     let host = settle::profile(&matches) == Profile::Host;
     let home = if host { facts.home.as_path() } else { Path::new(PRIVATE_TMP) };
     let built = environment::build(&matches, &request.env, facts, home, Path::new(PRIVATE_TMP))?;
-    sizes::check_all(&words, &built.variables)?;
+    sizes::check_all(words, &built.variables)?;
     note(trace, "environment", "built", names(&built), None);
     cwd::permit(&cwd, &matches, facts)?;
     note(trace, "cwd", "allowed", repr(cwd.path.as_os_str().as_bytes()), None);
     let limits = settle::limits(&matches, request.timeout);
     let wanted = settle::wanted(&matches, built.path.clone())?;
     note(trace, "limits", wanted.profile.as_str(), settle::shown(&limits), None);
-    let mut warnings = warnings(&built, &matches, host, word, &program);
+    // What a tool gives its program, its own template says.
+    let free = host && shorts.iter().all(|short| short.tool.is_none());
+    let mut warnings = warnings(&built, &matches, free, word, &program);
     warnings.extend(script::warning(&first_line, &program, &wanted));
     Ok(Grant {
         verdict,
         rule: RuleRef::of(deciding),
+        ids: ids(&matches),
         reason: reason(deciding, verdict),
+        asks: asks(&matches),
+        tool: None,
         envp: strings(&built)?,
         warnings,
         argv: words.iter().map(|w| c_string(w.as_bytes())).collect::<Judged<_>>()?,
-        program,
+        program: Some(program),
         cwd: cwd.path,
         cwd_fd: cwd.fd,
         stdin: request.stdin,
@@ -96,12 +123,40 @@ fn judge(
     })
 }
 
+/// Every rule that takes part, each once.
+pub(super) fn ids(matches: &[Match<'_>]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::with_capacity(matches.len());
+    for found in matches {
+        if !ids.contains(&found.rule.id) {
+            ids.push(found.rule.id.clone());
+        }
+    }
+    ids
+}
+
+/// Why a person has to be asked: what each rule that asks says, once.
+pub(super) fn asks(matches: &[Match<'_>]) -> Vec<String> {
+    let mut asks: Vec<String> = Vec::new();
+    for rule in matches.iter().map(|m| m.rule).filter(|rule| rule.decision == Verdict::Ask) {
+        let why = reason(rule, Verdict::Ask);
+        if !asks.contains(&why) {
+            asks.push(why);
+        }
+    }
+    asks
+}
+
+/// Without a policy nothing is allowed.
+pub(super) fn no_policy<T>() -> Judged<T> {
+    Denial::new(Stage::Policy, "no_policy", "there is no policy, so nothing is allowed")
+        .hint("name one with --policy")
+        .deny()
+}
+
 /// What makes a request impossible to judge at all.
-fn check_request<'w>(policies: &[Policy], words: &'w [OsString]) -> Judged<Word<'w>> {
+pub(super) fn check_request<'w>(policies: &[Policy], words: &'w [OsString]) -> Judged<Word<'w>> {
     if policies.is_empty() {
-        return Denial::new(Stage::Policy, "no_policy", "there is no policy, so nothing is allowed")
-            .hint("name one with --policy")
-            .deny();
+        return no_policy();
     }
     let Some(first) = words.first().filter(|w| !w.is_empty()) else {
         return Denial::new(Stage::Command, "empty_command", "the command is empty")
@@ -129,8 +184,9 @@ fn judge_arguments<'p>(
     let mut matches = Vec::new();
     for short in shorts {
         let (verdict, rules) = arguments::judge(short, asked).or_else(Denial::deny)?;
-        for rule in rules {
-            note(trace, "arguments", verdict.as_str(), said_by(rule), Some(rule));
+        let tool = short.tool.filter(|tool| !rules.iter().any(|rule| std::ptr::eq(*rule, *tool)));
+        for rule in rules.into_iter().chain(tool) {
+            note(trace, "arguments", rule.decision.as_str(), short.said(rule), Some(rule));
             matches.push(Match { policy: short.policy, rule });
             if strictest.is_none_or(|(so_far, _)| verdict > so_far) {
                 strictest = Some((verdict, rule));
@@ -177,7 +233,7 @@ fn mismatch<T>(message: String, rule: &Rule) -> Judged<T> {
         .deny()
 }
 
-fn reason(rule: &Rule, verdict: Verdict) -> String {
+pub(super) fn reason(rule: &Rule, verdict: Verdict) -> String {
     match (&rule.reason, verdict) {
         (Some(reason), _) => escape_text(reason),
         (None, Verdict::Ask) => format!("rule {} wants a person to approve it", repr(rule.id.as_bytes())),
@@ -188,14 +244,14 @@ fn reason(rule: &Rule, verdict: Verdict) -> String {
 fn warnings(
     built: &Built,
     matches: &[Match<'_>],
-    host: bool,
+    free: bool,
     word: Word<'_>,
     program: &Program,
 ) -> Vec<String> {
     let mut warnings = built.warnings.clone();
     let file = program.path.file_name().unwrap_or_default();
     let runs = runs_arguments(word.base().as_bytes()) || runs_arguments(file.as_bytes());
-    if let Some(found) = matches.iter().find(|m| host && runs && !m.rule.args.closes()) {
+    if let Some(found) = matches.iter().find(|m| free && runs && !m.rule.args.closes()) {
         warnings.push(format!(
             "{} runs what its arguments say, rule {} does not limit them, and under the profile host nothing \
              else holds it",
@@ -224,19 +280,25 @@ fn names(built: &Built) -> String {
     names.join(" ")
 }
 
-fn note(trace: &mut Vec<Step>, stage: &'static str, outcome: &str, detail: String, rule: Option<&Rule>) {
+pub(super) fn note(
+    trace: &mut Vec<Step>,
+    stage: &'static str,
+    outcome: &str,
+    detail: String,
+    rule: Option<&Rule>,
+) {
     trace.push(Step { stage, outcome: outcome.to_string(), detail, rule: rule.map(RuleRef::of) });
 }
 
-fn note_rules(trace: &mut Vec<Step>, shorts: &[Short<'_>]) {
+pub(super) fn note_rules(trace: &mut Vec<Step>, shorts: &[Short<'_>]) {
     for short in shorts {
         for rule in &short.rules {
-            note(trace, "command", "named", said_by(rule), Some(rule));
+            note(trace, "command", "named", short.said(rule), Some(rule));
         }
     }
 }
 
-fn last_step(decision: &Decision) -> Step {
+pub(super) fn last_step(decision: &Decision) -> Step {
     let (outcome, detail, rule) = match decision {
         Decision::Allow(g) => ("allow", g.reason.clone(), Some(g.rule.clone())),
         Decision::Ask(g) => ("ask", g.reason.clone(), Some(g.rule.clone())),

@@ -2,7 +2,7 @@
 //! is the program, the working directory, and the paths that `path` limits speak of.
 //!
 //! A denial is a value, not an error: it carries a stable code, one sentence, the rule's place and what to do
-//! instead. Only this room makes a [`Grant`].
+//! instead. Only this room makes a [`Grant`], one for a program that the policy itself names included.
 
 mod arguments;
 mod asker;
@@ -14,6 +14,7 @@ mod denial;
 mod environment;
 mod examples;
 mod globs;
+mod hooked;
 mod judge;
 mod open;
 mod paths;
@@ -24,6 +25,7 @@ mod sizes;
 mod spelling;
 #[cfg(test)]
 mod tests;
+mod tool;
 mod values;
 
 use std::ffi::{CString, OsString};
@@ -38,9 +40,12 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
+pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
+pub(crate) use hooked::{Hooked, for_hook};
 pub use judge::{PRIVATE_TMP, decide, decide_with};
+pub use tool::{ActionCall, Called, INVALID_ARGUMENTS, Offered, ToolCall, called, decide_called, offered};
 
 /// Judging goes on with a value, or ends with a decision.
 type Judged<T> = Result<T, Box<Decision>>;
@@ -235,15 +240,21 @@ pub struct Grant {
     pub(crate) verdict: Verdict,
     /// The deciding rule.
     pub(crate) rule: RuleRef,
+    /// Every rule that took part in the decision, each once, by its id; a called tool by its name.
+    pub(crate) ids: Vec<String>,
     /// Its reason, or a sentence made for it.
     pub(crate) reason: String,
-    /// The words, the first as asked for.
+    /// Why a person has to be asked, one sentence each; empty where nobody has to be.
+    pub(crate) asks: Vec<String>,
+    /// The call, where a tool was called.
+    pub(crate) tool: Option<ToolCall>,
+    /// The words, the first as asked for; empty for a built-in action.
     pub(crate) argv: Vec<CString>,
-    /// `NAME=VALUE` strings.
+    /// `NAME=VALUE` strings; empty for a built-in action.
     pub(crate) envp: Vec<CString>,
-    /// The opened program.
-    pub(crate) program: Program,
-    /// The canonical working directory.
+    /// The opened program; `None` for a built-in action, which guardexec does itself.
+    pub(crate) program: Option<Program>,
+    /// The canonical working directory; of a built-in action its root.
     pub(crate) cwd: PathBuf,
     /// The same, opened (`O_PATH | O_DIRECTORY`).
     pub(crate) cwd_fd: OwnedFd,

@@ -14,6 +14,13 @@ pub(super) fn failures(limits: &ValueLimits, value: &[u8], paths: &Paths<'_>) ->
     if let Some(most) = limits.max_length.filter(|&most| value.len() as u64 > most) {
         failed.push(format!("is {} bytes long, more than max_length {most}", value.len()));
     }
+    failed.extend(content_failures(limits, value, paths));
+    failed
+}
+
+/// The same but for `max_length`: of an element of an array, whose elements that limit counts.
+pub(super) fn content_failures(limits: &ValueLimits, value: &[u8], paths: &Paths<'_>) -> Vec<String> {
+    let mut failed = Vec::new();
     failed.extend(number_failure(limits, value));
     if let Some(pattern) = &limits.pattern {
         failed.extend(pattern_failure(pattern, value));

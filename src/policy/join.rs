@@ -3,9 +3,9 @@
 mod oversight;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::error::{PolicyError, printable};
+use super::error::{ErrorKind, PolicyError, Spot, printable};
 use super::model::{
     AuditPolicy, EnvPolicy, Filesystem, Layer, Limits, Network, Place, Policy, Profile, ProgramName, Rule,
     SandboxPolicy, Source, Syntax, Tool, Verdict,
@@ -58,9 +58,7 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
         audit: audit.as_ref().map(|(policy, ..)| policy.clone()),
         oversight,
     };
-    if let Some((audit, index, span)) = &audit {
-        audit_out_of_reach(&policy, audit, &docs[*index], span)?;
-    }
+    out_of_reach(&policy, audit.map(|(_, index, span)| docs[index].spot(&span)))?;
     Ok(policy)
 }
 
@@ -248,28 +246,39 @@ fn append<T>(to: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
     }
 }
 
-/// The run must not be able to write its own record, as far as that can be known before it runs.
-fn audit_out_of_reach(
-    policy: &Policy,
-    audit: &AuditPolicy,
-    doc: &Doc,
-    span: &Span,
-) -> Result<(), PolicyError> {
-    let profile = policy.sandbox.profile.unwrap_or_default();
-    if profile == Profile::Host {
-        return Ok(());
-    }
-    let owns = policy.rules.iter().filter_map(|r| r.own.filesystem.as_ref());
-    for filesystem in std::iter::once(&policy.filesystem).chain(owns) {
-        let writable = filesystem.write.iter().flatten().map(|p| (p, "`write`"));
-        let cwd = filesystem.cwd.iter().flatten().filter(|_| profile == Profile::Workspace);
-        for (dir, key) in writable.chain(cwd.map(|p| (p, "`cwd`"))) {
-            if audit.file.starts_with(dir) {
-                let shown = printable(&dir.to_string_lossy());
-                let message = format!("the audit file lies in {shown}, which {key} lets the run write");
-                return Err(doc.error(span, message).hint("keep it where no run can reach it"));
-            }
+/// The run must not be able to write its own record, the store or the switch, as far as that can be known before it runs.
+fn out_of_reach(policy: &Policy, audit: Option<Spot>) -> Result<(), PolicyError> {
+    let over = &policy.oversight;
+    let kept = [
+        policy.audit.as_ref().map(|a| ("the audit file", &a.file, audit)),
+        over.state.as_ref().map(|s| ("the state", &s.dir, policy.spot(&s.at))),
+        over.kill_switch.as_ref().map(|s| ("the kill switch", &s.file, policy.spot(&s.at))),
+    ];
+    for (what, path, spot) in kept.into_iter().flatten() {
+        if let Some((dir, key)) = written_by_runs(policy, path) {
+            let shown = printable(&dir.to_string_lossy());
+            let message = format!("{what} lies in {shown}, which {key} lets the run write");
+            let error = match spot {
+                Some(spot) => spot.error(ErrorKind::Invalid, message),
+                None => PolicyError::file(ErrorKind::Invalid, &policy.path, message),
+            };
+            return Err(error.hint("keep it where no run can reach it"));
         }
     }
     Ok(())
+}
+
+/// The directory around `path`, or within it, that the policy or one of its rules lets runs write, and the key that does.
+fn written_by_runs<'p>(policy: &'p Policy, path: &Path) -> Option<(&'p Path, &'static str)> {
+    let profile = policy.sandbox.profile.unwrap_or_default();
+    if profile == Profile::Host {
+        return None;
+    }
+    let owns = policy.rules.iter().filter_map(|r| r.own.filesystem.as_ref());
+    let mut all = std::iter::once(&policy.filesystem).chain(owns).flat_map(|filesystem| {
+        let writable = filesystem.write.iter().flatten().map(|p| (p.as_path(), "`write`"));
+        let cwd = filesystem.cwd.iter().flatten().filter(|_| profile == Profile::Workspace);
+        writable.chain(cwd.map(|p| (p.as_path(), "`cwd`")))
+    });
+    all.find(|(dir, _)| path.starts_with(dir) || dir.starts_with(path))
 }

@@ -1,5 +1,7 @@
 //! What a policy's author should look at again: it loads, and may not mean what they think.
 
+mod oversight;
+
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -13,7 +15,9 @@ use super::schema::placeholders;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
-    /// `limits_without_effect`, `text_becomes_code`, `unused_parameter`.
+    /// `limits_without_effect`, `text_becomes_code`, `unused_parameter`, `hook_unusable`, `untrusted_file`,
+    /// `switch_directory_missing`, `self_approval`, `never_told`, `rate_without_parameter`, `rate_parameter_optional`,
+    /// `sum_of_negatives`, `alert_never_fires`, `never_asks`.
     pub code: &'static str,
     /// One sentence; safe to print.
     pub message: String,
@@ -23,7 +27,8 @@ pub struct Finding {
     pub hint: Option<String>,
 }
 
-/// Everything in a policy that deserves a second look, in the order of the rules.
+/// Everything in a policy that deserves a second look, in the order of the rules. What it leads to is looked at on the
+/// disk, as this user.
 pub fn lint(policy: &Policy) -> Vec<Finding> {
     let mut findings = Vec::new();
     environment(policy, &policy.env, None, &mut findings);
@@ -38,6 +43,7 @@ pub fn lint(policy: &Policy) -> Vec<Finding> {
     for tool in policy.tools.values() {
         template(tool, &mut findings);
     }
+    oversight::oversight(policy, &mut findings);
     findings
 }
 
@@ -185,7 +191,13 @@ fn find(policy: &Policy, name: &str) -> Place {
             };
         }
     }
-    Place { file: Arc::clone(&policy.path), line: 1 }
+    first_line(policy)
+}
+
+/// Where the policy starts, for what stands nowhere in particular.
+fn first_line(policy: &Policy) -> Place {
+    let file = policy.sources.last().map_or(&policy.path, |source| &source.shown);
+    Place { file: Arc::clone(file), line: 1 }
 }
 
 /// A tool's template: a parameter that becomes code, or that goes nowhere.
@@ -206,8 +218,12 @@ fn template(tool: &Tool, findings: &mut Vec<Finding>) {
             hint: Some("pass it as an argument of its own after the code".to_owned()),
         });
     }
+    if tool.action.is_some() {
+        return;
+    }
     for param in &tool.params {
-        if !tool.argv.iter().any(|word| placeholders(word).any(|name| name == param.name)) {
+        if !tool.argv.iter().chain(&tool.stdin).any(|word| placeholders(word).any(|name| name == param.name))
+        {
             findings.push(Finding {
                 code: "unused_parameter",
                 message: format!(
@@ -215,7 +231,7 @@ fn template(tool: &Tool, findings: &mut Vec<Finding>) {
                     param.name, tool.name
                 ),
                 at: tool.at.clone(),
-                hint: Some(format!("put {{{}}} into `argv`, or remove it", param.name)),
+                hint: Some(format!("put {{{}}} into `argv` or `stdin`, or remove it", param.name)),
             });
         }
     }

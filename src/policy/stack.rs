@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::error::{ErrorKind, PolicyError, printable};
 use super::load::{LoadContext, load};
 use super::model::Policy;
+use super::oversight;
 
 /// Where to look for policies.
 #[derive(Debug, Clone)]
@@ -62,7 +63,7 @@ impl Stack {
     ///
     /// # Errors
     /// None found ([`ErrorKind::NotFound`], naming every place looked at), or the first that cannot be used. A
-    /// file that exists and cannot be used is never passed over.
+    /// file that exists and cannot be used is never passed over. Two that keep their state in different places.
     pub fn load(search: &Search, context: &LoadContext) -> Result<Stack, PolicyError> {
         let mut policies = if !search.given.is_empty() {
             search.given.iter().map(|path| load(path, context)).collect::<Result<Vec<_>, _>>()?
@@ -73,6 +74,7 @@ impl Stack {
         };
         let floor = if_there(&search.system.join("floor.toml"), &for_floor(context))?;
         policies.extend(floor.filter(|f| policies.iter().all(|p| p.path != f.path)));
+        oversight::state(&policies)?;
         Ok(Stack { policies })
     }
 }

@@ -80,10 +80,23 @@ impl std::error::Error for TrustError {}
 /// # Errors
 /// What is wrong, or that the descriptor could not be looked at.
 pub fn check(fd: impl AsFd, what: &Path, uid: u32) -> Result<(), TrustError> {
+    owned(fd, what, [0, uid, uid])
+}
+
+/// As [`check`], for a file that the system may have installed: it may belong to the owner of `/` too, for the reason
+/// that [`check_way`] has.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_installed(fd: impl AsFd, what: &Path, uid: u32) -> Result<(), TrustError> {
+    owned(fd, what, [0, uid, look(Path::new("/"))?.uid()])
+}
+
+fn owned(fd: impl AsFd, what: &Path, trusted: [u32; 3]) -> Result<(), TrustError> {
     let stat = nix::sys::stat::fstat(fd)
         .map_err(|e| TrustError { path: what.to_owned(), problem: Problem::Io(e.into()) })?;
     let wrong = |problem| Err(TrustError { path: what.to_owned(), problem });
-    if stat.st_uid != 0 && stat.st_uid != uid {
+    if !trusted.contains(&stat.st_uid) {
         return wrong(Problem::ForeignOwner(stat.st_uid));
     }
     if stat.st_mode & WRITABLE != 0 {

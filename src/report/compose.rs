@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::decision::{Denial, Grant, RuleRef, Stage};
+use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef, Stage};
 use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
@@ -20,6 +20,7 @@ use super::result::{
 };
 use super::status::Status;
 use super::text;
+use super::tool::ToolDoc;
 
 impl ResultDoc {
     /// Who asks.
@@ -54,7 +55,10 @@ impl ResultDoc {
         self.decision = Some(grant.verdict.as_str());
         self.rule = Some(rule_doc(&grant.rule));
         self.reason = Some(grant.reason.clone());
-        self.program = Some(program_doc(&grant.program));
+        self.program = grant.program.as_ref().map(program_doc);
+        if let Some(call) = &grant.tool {
+            self.tool = Some(ToolDoc::settled(call));
+        }
         self.cwd = Some(shown(&grant.cwd));
         self.warnings.extend(grant.warnings.iter().cloned());
     }
@@ -67,6 +71,7 @@ impl ResultDoc {
         self.reason = Some(denial.message.clone());
         let hint = denial.hint.as_deref();
         self.text = match status {
+            Status::Denied if denial.code == INVALID_ARGUMENTS => text::invalid(&denial.message, hint),
             Status::Denied => text::blocked(&denial.message, hint),
             _ => text::failed(&denial.message, hint),
         };
@@ -150,7 +155,7 @@ impl ResultDoc {
     }
 
     /// The kill switch ended the run. `by`: what it says now; nothing where it is off again already.
-    pub fn stopped(&mut self, by: Option<&Stopped>) {
+    pub fn switched_off(&mut self, by: Option<&Stopped>) {
         let sentence = by.map_or_else(|| "the kill switch was on".to_owned(), Stopped::sentence);
         self.stage = Some(Stage::KillSwitch.as_str());
         self.text =

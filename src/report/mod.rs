@@ -12,4 +12,5 @@ pub mod run_id;
 pub mod schema;
 pub mod status;
 pub mod text;
+pub mod tool;
 pub mod trail;

@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::json;
 use super::status::Status;
+use super::tool::ToolDoc;
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "guardexec.result/v1";
@@ -31,6 +32,7 @@ pub struct ResultDoc {
     pub policy: Vec<PolicyDoc>,
     pub argv: Option<Vec<String>>,
     pub argv_base64: Option<Vec<String>>,
+    pub tool: Option<ToolDoc>,
     pub program: Option<ProgramDoc>,
     pub cwd: Option<String>,
     pub agent: Option<String>,
@@ -196,6 +198,7 @@ impl ResultDoc {
             policy: Vec::new(),
             argv: None,
             argv_base64: None,
+            tool: None,
             program: None,
             cwd: None,
             agent: None,
@@ -230,6 +233,12 @@ impl ResultDoc {
             audit: None,
             error: None,
         }
+    }
+
+    /// The exact bytes that were kept of standard output.
+    pub fn stdout_kept(&self) -> Vec<u8> {
+        let exact = self.stdout_base64.as_ref().and_then(|text| STANDARD.decode(text).ok());
+        exact.unwrap_or_else(|| self.stdout.clone().unwrap_or_default().into_bytes())
     }
 
     /// The document as one line of JSON, without a newline, safe to show on a terminal.
@@ -285,7 +294,7 @@ mod tests {
         let line = ResultDoc::new("R".into(), UNIX_EPOCH).to_line();
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let documented = "schema run_id decision status stage rule reason text policy argv argv_base64 program cwd \
+        let documented = "schema run_id decision status stage rule reason text policy argv argv_base64 tool program cwd \
             agent session labels started_at duration_ms exit_code exit_status signal core_dumped limit limits \
             cpu_user_ms cpu_system_ms max_rss_bytes processes stdout stderr stdout_base64 stderr_base64 \
             stdout_bytes stderr_bytes stdout_truncated stderr_truncated redactions sandbox violations warnings approval \

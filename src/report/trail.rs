@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use crate::policy::model::Policy;
 use crate::policy::trust;
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, Words};
+use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
 use super::mask::{mask_command, mask_text};
 use super::result::{AuditDoc, ResultDoc};
 use super::status::Status;
+use super::tool::ToolDoc;
 
 /// What was asked, as far as the result does not say it.
 #[derive(Debug, Default)]
@@ -75,20 +76,24 @@ impl Trail {
         if self.files.is_empty() {
             return Ok(());
         }
+        let called = doc.tool.as_ref().map(ToolDoc::words).unwrap_or_default();
+        let words: Vec<&[u8]> =
+            asked.words.iter().copied().chain(called.iter().map(|w| w.as_bytes())).collect();
         let body = Body::Decision(Box::new(DecisionRecord {
             decision: doc.decision,
             status: ended.then_some(doc.status),
             stage: doc.stage,
             rule: doc.rule.clone(),
-            reason: doc.reason.clone(),
+            reason: doc.reason.as_deref().map(|reason| mask_text(reason, &words)),
             words: Words::new(&asked.words),
             command: asked.command.map(mask_command),
+            tool: doc.tool.as_ref().map(ToolDoc::masked),
             program: doc.program.clone(),
             cwd: doc.cwd.clone(),
             agent: doc.agent.clone(),
             session: doc.session.clone(),
             labels: doc.labels.clone(),
-            why: asked.why.map(|why| mask_text(why, &asked.words)),
+            why: asked.why.map(|why| mask_text(why, &words)),
             policy: doc.policy.clone(),
         }));
         self.append(doc, body)
@@ -104,6 +109,17 @@ impl Trail {
         }
         let (kind, message) = (kind.to_owned(), message.to_owned());
         self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
+    }
+
+    /// Records that the kill switch ended the run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn switched(&mut self, doc: &mut ResultDoc, reason: Option<String>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
     /// Records how the run ended.

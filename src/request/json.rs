@@ -12,11 +12,15 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::{Ask, Asker, Request, RequestError, Stdin, check_nul, check_variable, parse_duration, quote};
+use super::{
+    Arguments, Ask, Asker, Request, RequestError, Stdin, check_nul, check_variable, parse_duration, quote,
+};
 
 mod strict;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use strict::value as one_value;
 
 /// The longest JSON request, in bytes.
 pub const LONGEST: usize = 16 << 20;
@@ -119,7 +123,7 @@ fn ask(fields: &mut Map<String, Value>) -> Result<Ask, RequestError> {
         return Err(RequestError::value("'tool' must not be empty"));
     }
     let arguments = object_of(fields, "arguments")?.unwrap_or_default();
-    Ok(Ask::Tool { name, arguments })
+    Ok(Ask::Tool { name, arguments: Arguments::Typed(arguments) })
 }
 
 fn argv(words: Value) -> Result<Vec<OsString>, RequestError> {

@@ -63,10 +63,35 @@ pub enum Ask {
         /// Its name.
         name: String,
         /// Its arguments.
-        arguments: serde_json::Map<String, serde_json::Value>,
+        arguments: Arguments,
     },
     /// What was filed under the approval that the request names.
     Stored,
+}
+
+/// The arguments of a tool call, by the way they came: that decides what counts as their type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arguments {
+    /// From a JSON request, or settled before: the types are their own.
+    Typed(serde_json::Map<String, serde_json::Value>),
+    /// From the command line: texts in their order, a name as often as it was given. Which type each is to have is for the
+    /// tool's parameters to say.
+    Texts(Vec<(String, String)>),
+}
+
+impl Arguments {
+    /// Each name with its value as a text, in order.
+    pub fn texts(&self) -> Vec<(&str, String)> {
+        match self {
+            Arguments::Typed(map) => map.iter().map(|(key, value)| (key.as_str(), text_of(value))).collect(),
+            Arguments::Texts(texts) => texts.iter().map(|(key, text)| (key.as_str(), text.clone())).collect(),
+        }
+    }
+}
+
+/// A text as it is, anything else as JSON.
+fn text_of(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Default for Ask {

@@ -174,11 +174,7 @@ impl fmt::Display for Request {
             Ask::Command(text) => write!(f, "--command {}", display(text)),
             Ask::Tool { name, arguments } => {
                 write!(f, "--tool {}", display(name.as_bytes()))?;
-                for (key, value) in arguments {
-                    let text = match value {
-                        serde_json::Value::String(text) => text.clone(),
-                        other => other.to_string(),
-                    };
+                for (key, text) in arguments.texts() {
                     write!(f, " --arg {}", display(format!("{key}={text}").as_bytes()))?;
                 }
                 Ok(())

@@ -115,7 +115,7 @@ fn flags(c: &Confinement, namespace: Option<&Namespace>) -> i32 {
 }
 
 /// Being a subreaper, so that the keeper's orphans come here; undone when dropped.
-struct Reaper {
+pub(crate) struct Reaper {
     before: BTreeSet<Pid>,
     on: bool,
 }
@@ -123,7 +123,7 @@ struct Reaper {
 impl Reaper {
     /// Only in groups, and only where no child of somebody else (of whoever called exec on guardexec) could be
     /// taken for one of the run.
-    fn new(held: Held) -> Reaper {
+    pub(crate) fn new(held: Held) -> Reaper {
         if held == Held::Namespace {
             return Reaper { before: BTreeSet::new(), on: false };
         }
@@ -133,7 +133,7 @@ impl Reaper {
     }
 
     /// After the keeper's death: ends everything that it left to us. Whether nothing is left.
-    fn sweep(&self) -> bool {
+    pub(crate) fn sweep(&self) -> bool {
         let end = Instant::now() + keeper::REAP;
         while self.on && Instant::now() < end {
             tree::sweep(&self.before, Duration::from_millis(500));

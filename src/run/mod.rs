@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use cgroups::Cgroups;
 use front::Attempt;
+pub(crate) use front::Reaper;
 pub use output::{Captured, LIFTED_CAP};
 pub use stream::{PassThrough, Sinks};
 pub use tree::Held;
@@ -67,7 +68,8 @@ impl LimitKind {
         }
     }
 
-    fn from_number(number: i32) -> Option<LimitKind> {
+    /// The kind with this number, as it travels between processes.
+    pub(crate) fn from_number(number: i32) -> Option<LimitKind> {
         use LimitKind::{CpuTime, FileSize, Memory, Pids, WallTime};
         [WallTime, CpuTime, Memory, Pids, FileSize].into_iter().find(|kind| *kind as i32 == number)
     }

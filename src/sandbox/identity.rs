@@ -133,7 +133,7 @@ pub fn choose(user: Option<&str>, needs: &[Need]) -> Result<Identity, Error> {
         return Ok(Identity::Same);
     }
     // Root of a restricted container, or of a run of another guardexec, cannot become anybody else.
-    if !can(CAP_SETUID) || !can(CAP_SETGID) {
+    if !may_change_user() {
         return Ok(Identity::PowerlessRoot);
     }
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -232,6 +232,11 @@ const CAP_SETPCAP: u32 = 8;
 /// Whether this process has the capability now.
 fn can(capability: u32) -> bool {
     raw::capabilities().is_ok_and(|[effective, ..]| effective >> capability & 1 == 1)
+}
+
+/// Whether this process may become another user.
+pub(crate) fn may_change_user() -> bool {
+    can(CAP_SETUID) && can(CAP_SETGID)
 }
 
 /// What [`apply`] will do.

@@ -289,6 +289,8 @@ pub struct Confinement {
     pub(crate) guarded: Vec<PathBuf>,
     /// The audit files among them: a run that could change them does not start.
     pub(crate) recorded: Vec<PathBuf>,
+    /// Kill switches: a run that could make or remove one does not start.
+    pub(crate) switches: Vec<PathBuf>,
     /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
     pub(crate) caller_tmp: Option<PathBuf>,
 }
@@ -300,7 +302,9 @@ impl Confinement {
     /// Standard input cannot be opened, a layer that the policy requires cannot be had, or a descriptor is missing.
     pub fn prepare(grant: Grant, guarded: Vec<PathBuf>) -> Result<Confinement, PrepareError> {
         let input = Input::open(grant.stdin)?;
-        let Program { path, device, inode, kind, file, .. } = grant.program;
+        let Some(Program { path, device, inode, kind, file, .. }) = grant.program else {
+            return Err(PrepareError::System(io::Error::other("a built-in action is no command to confine")));
+        };
         Ok(Confinement {
             argv: grant.argv,
             envp: grant.envp,
@@ -318,6 +322,7 @@ impl Confinement {
             wanted: grant.wanted,
             guarded,
             recorded: Vec::new(),
+            switches: Vec::new(),
             caller_tmp: None,
         })
     }
@@ -326,6 +331,13 @@ impl Confinement {
     #[must_use]
     pub fn recorded_in(mut self, files: Vec<PathBuf>) -> Confinement {
         self.recorded = files;
+        self
+    }
+
+    /// Names the files that stop runs, whether they exist or not.
+    #[must_use]
+    pub fn stopped_by(mut self, files: Vec<PathBuf>) -> Confinement {
+        self.switches = files;
         self
     }
 

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::hold_examples;
+use super::{hold_examples, tool};
 use crate::decision::{self, Decision, Denial, Facts, RuleRef, Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::model::{Policy, Syntax};
@@ -39,18 +39,12 @@ impl Authority<'_> {
     /// # Errors
     /// A policy that turns out unusable for this request: a pattern that cannot be compiled, an example that does not hold.
     pub fn authorize(&self, request: Request, trace: &mut Vec<Step>) -> Result<Authorized, PolicyError> {
-        let ended = |argv, decision: Box<Decision>| Ok(Authorized { argv, decision: *decision });
         if let Err(refused) = self.not_stopped(trace) {
-            return ended(None, refused);
+            return Ok(Authorized { argv: None, decision: *refused });
         }
-        let argv = match self.words(&request) {
-            Ok(argv) => argv,
-            Err(refused) => return ended(None, refused),
-        };
-        self.ready(&argv)?;
-        let decision = decision::decide_with(self.policies, argv.clone(), request, self.facts, trace);
+        let (argv, decision) = self.judge(request, trace)?;
         let decision = self.may_go_on(decision);
-        Ok(Authorized { argv: Some(argv), decision })
+        Ok(Authorized { argv, decision })
     }
 
     /// The kill switch, before anything is looked at.
@@ -71,52 +65,61 @@ impl Authority<'_> {
             Decision::Allow(grant) | Decision::Ask(grant) => grant,
             _ => return decision,
         };
-        let ids = [grant.rule.id.clone()];
-        match self.switches.iter().find_map(|switch| switch.stops(&ids)) {
+        match self.switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
             Some(stopped) => Decision::Deny(denial(&stopped)),
             None => decision,
         }
     }
 
+    /// Command and arguments: splits the words, where there are any to be had, and judges them; or a tool's call.
+    fn judge(
+        &self,
+        mut request: Request,
+        trace: &mut Vec<Step>,
+    ) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
+        let argv = match std::mem::take(&mut request.ask) {
+            Ask::Tool { name, arguments } => {
+                return tool::judge(&name, &arguments, request, self.policies, self.facts, trace);
+            }
+            ask => match self.words(ask) {
+                Ok(argv) => argv,
+                Err(decision) => return Ok((None, *decision)),
+            },
+        };
+        ready(self.policies, &argv)?;
+        let decision = decision::decide_with(self.policies, argv.clone(), request, self.facts, trace);
+        Ok((Some(argv), decision))
+    }
+
     /// The words of a request; a command string is split by the strictest syntax of all policies.
-    fn words(&self, request: &Request) -> Passed<Vec<OsString>> {
-        match &request.ask {
-            Ask::Argv(argv) => Ok(argv.clone()),
+    fn words(&self, ask: Ask) -> Passed<Vec<OsString>> {
+        match ask {
+            Ask::Argv(argv) => Ok(argv),
             Ask::Command(text) => {
                 let refuse = self.policies.iter().any(|p| p.syntax == Syntax::Refuse);
                 let syntax = if refuse { Syntax::Refuse } else { Syntax::Literal };
-                words::split(text, syntax).map_err(|error| Box::new(unsplit(error)))
+                words::split(&text, syntax).map_err(|error| Box::new(unsplit(error)))
             }
-            Ask::Stored => Err(Box::new(Decision::Invalid(Denial {
+            Ask::Stored | Ask::Tool { .. } => Err(Box::new(Decision::Invalid(Denial {
                 code: "approval_unknown",
                 stage: Stage::Approval,
                 message: "nothing is stored under this approval".into(),
                 hint: Some("give the command as well, after `--`".into()),
                 rule: None,
             }))),
-            Ask::Tool { name, .. } => Err(Box::new(Decision::Invalid(Denial {
-                code: "tools_unsupported",
-                stage: Stage::Command,
-                message: format!(
-                    "tool {} cannot be called: this version runs no tools yet",
-                    crate::request::quote::repr(name.as_bytes())
-                ),
-                hint: Some("send the command itself, after `--`".into()),
-                rule: None,
-            }))),
         }
     }
+}
 
-    /// Makes the rules that name the program ready to judge: patterns compiled, examples held.
-    fn ready(&self, argv: &[OsString]) -> Result<(), PolicyError> {
-        let Some(first) = argv.first() else { return Ok(()) };
-        let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-        for policy in self.policies {
-            policy.compile_patterns_for(base)?;
-            hold_examples(policy, Some(base))?;
-        }
-        Ok(())
+/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
+pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
+    let Some(first) = argv.first() else { return Ok(()) };
+    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+    for policy in policies {
+        policy.compile_patterns_for(base)?;
+        hold_examples(policy, Some(base))?;
     }
+    Ok(())
 }
 
 fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {

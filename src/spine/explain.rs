@@ -66,6 +66,10 @@ fn stages(
         doc.of_words(argv);
     }
     let Some(grant) = settle(decision, doc) else { return Ok(false) };
+    if grant.program.is_none() {
+        // A built-in action: what its path leads to is looked at when it is done.
+        return Ok(true);
+    }
     match confine(grant, &policies, &around.facts).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {
             let on: Vec<String> =
@@ -116,6 +120,7 @@ impl Explained {
             "reason": self.doc.reason,
             "text": if self.exit_status == 0 { Value::Null } else { self.doc.text.clone().into() },
             "argv": self.doc.argv,
+            "tool": self.doc.tool,
             "program": self.doc.program,
             "cwd": self.doc.cwd,
             "policy": self.doc.policy,

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod arena;
+pub mod clock;
 pub mod environ;
 pub mod fd;
 pub mod path;

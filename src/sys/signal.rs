@@ -139,6 +139,27 @@ impl Drop for Caught {
     }
 }
 
+/// A signal that this process ignores until this is dropped, which puts back what was there.
+#[must_use]
+pub struct Ignored {
+    signal: i32,
+    before: libc::sigaction,
+}
+
+impl Ignored {
+    /// Ignores `signal` in the whole process.
+    pub fn new(signal: i32) -> io::Result<Ignored> {
+        Ok(Ignored { signal, before: act(signal, Disposition::Ignore)? })
+    }
+}
+
+impl Drop for Ignored {
+    fn drop(&mut self) {
+        // SAFETY: `before` is what sigaction(2) itself returned for this signal.
+        unsafe { libc::sigaction(self.signal, &self.before, std::ptr::null_mut()) };
+    }
+}
+
 /// For the keeper: every signal blocked, the end signals ignored, `SIGCHLD` with a handler that does nothing, so
 /// that it interrupts a `ppoll` under the returned mask.
 pub fn keeper_signals(end: &[i32]) -> io::Result<SignalSet> {

@@ -259,3 +259,6 @@ fn parameters(doc: &Doc, read: &ReadRate, known: &Known<'_>) -> Result<(), Polic
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

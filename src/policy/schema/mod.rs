@@ -32,6 +32,7 @@ pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
 pub(super) use reader::nearest;
 pub(super) use tool::placeholders;
+pub(super) use value::compare;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;

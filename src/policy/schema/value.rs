@@ -60,7 +60,7 @@ pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// Compares two plain decimals of any size.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Decimal::of(a), Decimal::of(b));
     match (a.negative, b.negative) {
         (false, false) => a.magnitude(&b),

@@ -11,6 +11,7 @@ use crate::report::json;
 use crate::report::mask::mask_argv;
 use crate::report::result::{ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, SandboxDoc};
 use crate::report::status::Status;
+use crate::report::tool::ToolDoc;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;
@@ -78,6 +79,8 @@ pub struct DecisionRecord {
     pub words: Words,
     /// The command string, masked, where it could not be split into words.
     pub command: Option<String>,
+    /// The call of a tool, masked.
+    pub tool: Option<ToolDoc>,
     pub program: Option<ProgramDoc>,
     pub cwd: Option<String>,
     pub agent: Option<String>,

@@ -52,6 +52,7 @@ fn decision(argv: &[&[u8]], reason: &str) -> Record {
         reason: Some(reason.into()),
         words: Words::new(argv),
         command: Some(reason.into()),
+        tool: None,
         program: None,
         cwd: Some(reason.into()),
         agent: Some(reason.into()),

@@ -1,5 +1,7 @@
 //! Real documents pass, changed ones do not.
 
+mod policy;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonschema::Validator;
@@ -193,6 +195,7 @@ fn bodies() -> Vec<Body> {
             reason: full.reason,
             words: Words::new(&[b"a".as_slice(), b"\xff"]),
             command: None,
+            tool: None,
             program: full.program,
             cwd: full.cwd,
             agent: None,
@@ -300,90 +303,4 @@ fn requests_fit_their_schema() {
     );
     pass(&validator, &json!({"command": "uname -a"}));
     pass(&validator, &json!({"tool": "t", "arguments": {"name": "x", "n": 1, "list": ["a"]}}));
-}
-
-const POLICY: &str = r#"
-version = 1
-extends = ["base.toml"]
-allow = ["uname", "/bin/date"]
-deny = ["rm"]
-limits = { wall_time = "5s", cpu_time = "none", memory = "512M", pids = 64, output = "64KiB", file_size = "1GB", open_files = "none", kill_grace = "500ms", cpus = 1 }
-env = { pass = ["LC_*"], request = ["MODE"], set = { PATH = "/usr/bin" } }
-command.syntax = "literal"
-sandbox = { profile = "strict", require = ["filesystem"], user = "auto", processes = "namespace", backend = "native" }
-filesystem = { cwd = ["."], read = ["/usr"], write = ["./out"], deny = ["~/.ssh"], tmp = "64M", map = { "/data" = "./x" } }
-network = { mode = "none", loopback = true, unix = ["/run/x.sock"] }
-audit = { file = "/var/log/a.jsonl", rotate = "100M" }
-
-[[rule]]
-id = "git-read"
-program = ["git", "/usr/bin/git"]
-decision = "allow"
-reason = "read-only"
-agents = ["builder"]
-subcommand = ["log"]
-flags = ["-s", { name = "-n", value = { min_value = 1, max_value = "1000.5" }, allow_dash = true }]
-global_flags = []
-operands = [{ pattern = '[\w./-]+', max_length = 200, choices = ["a"], optional = true, repeat = true, allow_dash = false, path = { under = ".", kind = "file", symlinks = false } }]
-max_args = 8
-sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-runs_arguments = true
-limits = { wall_time = "30s" }
-env = { pass = ["A"] }
-filesystem = { read = ["/x"] }
-network = { mode = "host" }
-exec = ["cat"]
-examples = { allow = ["git log", ["git", "log"]], deny = ["git push"] }
-
-[tools.delete_project]
-description = "Delete."
-argv = ["/opt/x", "{name}"]
-params.name = { type = "string", max_length = 64, pattern = "[a-z]+" }
-params.count = { type = "integer", required = false, default = 1 }
-decision = "ask"
-"#;
-
-#[test]
-fn policies_fit_their_schema() {
-    let validator = validator("policy");
-    let good: Value = toml::from_str(POLICY).unwrap();
-    let bad = |value: Value| Some(value);
-    refuse_changes(
-        &validator,
-        &good,
-        &[
-            ("/version", None),
-            ("/version", bad(json!(2))),
-            ("/wall_time", bad(json!("5s"))),
-            ("/allow", bad(json!("uname"))),
-            ("/allow/0", bad(json!("bin/uname"))),
-            ("/limits/wall_time", bad(json!(5))),
-            ("/limits/wall_time", bad(json!("5"))),
-            ("/limits/memory", bad(json!("512T"))),
-            ("/limits/pids", bad(json!(0))),
-            ("/limits/kill_grace", bad(json!("none"))),
-            ("/limits/cpus", bad(json!("1"))),
-            ("/command/syntax", bad(json!("shell"))),
-            ("/sandbox/profile", bad(json!("loose"))),
-            ("/sandbox/processes", bad(json!("all"))),
-            ("/sandbox/require/0", bad(json!("files"))),
-            ("/filesystem/map/data", bad(json!("./x"))),
-            ("/network/mode", bad(json!("proxy"))),
-            ("/network/loopback", bad(json!("yes"))),
-            ("/audit/file", None),
-            ("/audit/rotate", bad(json!(100))),
-            ("/rule/0/decision", None),
-            ("/rule/0/program", None),
-            ("/rule/0/decision", bad(json!("permit"))),
-            ("/rule/0/flag", bad(json!([]))),
-            ("/rule/0/flags/0", bad(json!("s"))),
-            ("/rule/0/operands/0/min", bad(json!(1))),
-            ("/rule/0/operands/0/path/kind", bad(json!("pipe"))),
-            ("/rule/0/sha256", bad(json!("abc"))),
-            ("/rule/0/examples/maybe", bad(json!([]))),
-            ("/tools/delete_project/argv", None),
-            ("/tools/delete_project/params/name/type", None),
-            ("/tools/delete_project/params/name/type", bad(json!("text"))),
-        ],
-    );
 }

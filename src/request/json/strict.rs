@@ -20,17 +20,25 @@ const KEY_MARK: &str = "key given twice: ";
 
 /// Parses one value with nothing but blanks around it.
 pub(super) fn parse(text: &str) -> Result<Value, RequestError> {
+    value(text).map_err(refused)
+}
+
+/// The same for any document: what a policy's own program answers is held to the same rules as a request. The error is
+/// one line about the text, safe to print.
+///
+/// # Errors
+/// No JSON, more than one value, a key given twice, too deep, or a number that would lose digits.
+pub(crate) fn value(text: &str) -> Result<Value, String> {
+    let shown = |error: serde_json::Error| quote::escape_text(&error.to_string()).replace('\n', "\\n");
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(refused)?;
-    reader.end().map_err(refused)?;
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(shown)?;
+    reader.end().map_err(shown)?;
     Ok(value)
 }
 
-fn refused(error: serde_json::Error) -> RequestError {
-    let message = error.to_string();
+fn refused(message: String) -> RequestError {
     let code = if message.starts_with(KEY_MARK) { "request_key" } else { "request_json" };
-    let shown = quote::escape_text(&message).replace('\n', "\\n");
-    RequestError::new(code, format!("the JSON request cannot be read: {shown}"))
+    RequestError::new(code, format!("the JSON request cannot be read: {message}"))
 }
 
 /// Builds a value that stands `depth` levels deep.

@@ -40,7 +40,7 @@ fn everything_a_request_may_hold() {
 #[test]
 fn the_other_ways_to_ask() {
     assert!(matches!(good(r#"{"command": "a;b"}"#).ask, Ask::Command(text) if text == b"a;b"));
-    let Ask::Tool { name, arguments } = good(
+    let Ask::Tool { name, arguments: Arguments::Typed(arguments) } = good(
         r#"{"tool": "t", "arguments": {"b": 1, "a": [1.5, "x", {"y": null}], "big": 18446744073709551615}}"#,
     )
     .ask
@@ -50,7 +50,9 @@ fn the_other_ways_to_ask() {
     assert_eq!(name, "t");
     let shown = Value::Object(arguments).to_string();
     assert_eq!(shown, r#"{"b":1,"a":[1.5,"x",{"y":null}],"big":18446744073709551615}"#);
-    assert!(matches!(good(r#"{"tool": "t"}"#).ask, Ask::Tool { arguments, .. } if arguments.is_empty()));
+    assert!(
+        matches!(good(r#"{"tool": "t"}"#).ask, Ask::Tool { arguments: Arguments::Typed(map), .. } if map.is_empty())
+    );
     let stdin = good(r#"{"argv": ["cat"], "stdin_base64": "AP8="}"#).stdin;
     assert!(matches!(stdin, Stdin::Bytes(bytes) if bytes == [0, 0xff]));
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::request::Arguments;
 
 #[test]
 fn words_as_a_shell_would_take_them() {
@@ -96,7 +97,7 @@ fn a_request_on_one_line() {
     assert_eq!(ask(Ask::Argv(vec!["echo".into(), "a b\n".into()])), r"echo $'a b\n'");
     assert_eq!(ask(Ask::Command(b"uname -a; x".to_vec())), "--command 'uname -a; x'");
     let arguments = json!({"name": "x y", "n": 3}).as_object().cloned().unwrap_or_default();
-    let tool = Ask::Tool { name: "delete".into(), arguments };
+    let tool = Ask::Tool { name: "delete".into(), arguments: Arguments::Typed(arguments) };
     assert_eq!(ask(tool), "--tool delete --arg 'name=x y' --arg n=3");
 }
 

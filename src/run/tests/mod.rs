@@ -49,6 +49,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         cwd_fd: open("/tmp"),
         input: Input::Null,
         recorded: Vec::new(),
+        switches: Vec::new(),
         caller_tmp: None,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),

@@ -1,6 +1,7 @@
 //! What the run must not touch though it may write around it.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use super::Builder;
 use crate::policy::model::Profile;
@@ -20,6 +21,24 @@ impl Builder<'_> {
         open.map_or(Ok(()), |file| {
             Err(PrepareError::Policy(format!(
                 "the audit file {} lies where the run may write, and without a mount namespace nothing keeps it from the run",
+                quote::display(file.as_os_str().as_bytes())
+            )))
+        })
+    }
+
+    /// A kill switch is not there as long as it is off, so nothing can be put over it: it may not lie where the run may write.
+    pub(super) fn switchable(&self, view: &View) -> Result<(), PrepareError> {
+        if self.wanted.profile == Profile::Host {
+            return Ok(());
+        }
+        let open = |file: &&PathBuf| {
+            let dir = file.parent().unwrap_or(file);
+            let dir = crate::sys::canonical(dir).unwrap_or_else(|_| dir.to_owned());
+            view.writable.iter().any(|writable| dir.starts_with(writable))
+        };
+        self.job.switches.iter().find(open).map_or(Ok(()), |file| {
+            Err(PrepareError::Policy(format!(
+                "the kill switch {} lies where the run may write: name one elsewhere in [kill_switch]",
                 quote::display(file.as_os_str().as_bytes())
             )))
         })

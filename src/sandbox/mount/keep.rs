@@ -15,7 +15,7 @@ use super::raw;
 mod gitconfig;
 
 /// Start-up files and directories of shells, editors and agents, looked up in the working directory.
-const STARTUP: &[&str] = &[
+pub(crate) const STARTUP: &[&str] = &[
     ".envrc",
     ".vscode",
     ".idea",
@@ -101,6 +101,11 @@ pub fn find(cwd: &Path) -> Kept {
     kept.in_place.sort();
     kept.in_place.dedup();
     kept
+}
+
+/// What the settings of the repository whose work tree `top` is name besides themselves, as git would find it.
+pub(crate) fn named_by_git(top: &Path) -> Vec<PathBuf> {
+    gitconfig::named(&top.join(".git/config"), top)
 }
 
 /// Which of the names that must not exist do now.

@@ -13,9 +13,13 @@ fn bare_tool(lines: &str) -> String {
     format!("[tools.t]\ndecision = \"allow\"\n{lines}")
 }
 
+/// A tool that is an action beneath `notes`; its own lines follow from line 6 on.
+fn act(kind: &str, lines: &str) -> String {
+    bare_tool(&format!("action = \"{kind}\"\nroot = \"notes\"\n{lines}"))
+}
+
 #[test]
 fn tools_that_act_by_themselves() {
-    let act = |kind: &str, lines: &str| bare_tool(&format!("action = \"{kind}\"\nroot = \"notes\"\n{lines}"));
     let tool = read(&act("write_file", ""));
     let action = tool.action.unwrap();
     assert_eq!(
@@ -43,6 +47,10 @@ fn tools_that_act_by_themselves() {
     assert_eq!(narrowed.params[0].value.choices.as_deref(), Some(&["a".to_owned()][..]));
     assert_eq!(narrowed.params[0].description.as_deref(), Some("D"));
     assert_eq!(narrowed.action.unwrap().max_size, 64 << 20);
+}
+
+#[test]
+fn an_action_and_an_argv_exclude_each_other() {
     let path = "params.path = ";
     let cases = [
         (
@@ -138,11 +146,11 @@ fn templates_output_and_descriptions() {
         ),
         (
             "params.s = { type = \"boolean\", ask_above = 1 }",
-            "8:43: `ask_above` has no meaning for a parameter of type boolean",
+            "8:44: `ask_above` has no meaning for a parameter of type boolean",
         ),
         (
             "params.s = { type = \"number\", ask_above = \"1\" }",
-            "8:42: `ask_above` in the parameter `s` must be a number, not a string",
+            "8:43: `ask_above` in the parameter `s` must be a number, not a string",
         ),
     ];
     for (lines, want) in cases {

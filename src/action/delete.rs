@@ -1,0 +1,17 @@
+//! `delete_file`.
+
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::beneath::{Beneath, cannot};
+use super::said::{Said, Step};
+use super::{shown, write};
+
+/// Takes the name of a regular file away. Between the look and the call another file can come under the name: then that
+/// one's name goes, in the same directory, and what a link leads to is never touched.
+pub(super) fn delete(place: &Beneath<'_>) -> Step<Vec<u8>> {
+    place.file()?;
+    let Some(name) = place.name else { return Said::failed("the root is no file".to_owned()) };
+    unlinkat(&place.dir, name, UnlinkatFlags::NoRemoveDir).map_err(|errno| cannot(place.call, errno))?;
+    write::sync_directory(&place.dir);
+    Ok(format!("deleted {}\n", shown(place.call)).into_bytes())
+}

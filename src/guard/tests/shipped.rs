@@ -1,0 +1,1 @@
+//! The shipped checks, run as a policy would run them.

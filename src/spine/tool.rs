@@ -1,0 +1,62 @@
+//! Calls of tools on their way: judged, and a built-in action done.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use super::authorize::ready;
+use super::guarded;
+use crate::action::{self, How};
+use crate::decision::{self, Decision, Facts, Grant, Step};
+use crate::policy::error::PolicyError;
+use crate::policy::model::Policy;
+use crate::report::result::ResultDoc;
+use crate::report::status::Status;
+use crate::request::{Arguments, Request};
+use crate::run::Stop;
+
+/// Judges a call; the words are those of its command, where it comes to one.
+pub(super) fn judge(
+    name: &str,
+    arguments: &Arguments,
+    mut request: Request,
+    policies: &[Policy],
+    facts: &Facts,
+    trace: &mut Vec<Step>,
+) -> Result<(Option<Vec<OsString>>, Decision), PolicyError> {
+    policies.iter().try_for_each(|policy| policy.compile_patterns_of_tool(name))?;
+    let called = match decision::called(policies, name, arguments, &mut request, facts, trace) {
+        Ok(called) => called,
+        Err(decision) => return Ok((None, *decision)),
+    };
+    let argv = called.argv().map(<[OsString]>::to_vec);
+    if let Some(argv) = &argv {
+        ready(policies, argv)?;
+    }
+    let decision = decision::decide_called(policies, called, request, facts, trace);
+    Ok((argv, decision))
+}
+
+/// Does a granted action. Whether `stop` ended it.
+pub(super) fn act(
+    grant: Grant,
+    policies: &[Policy],
+    pass_through: bool,
+    stop: Stop<'_>,
+    doc: &mut ResultDoc,
+) -> bool {
+    let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
+    let mut stopped = false;
+    match action::perform(grant, &guarded(policies), stop) {
+        Ok(done) => {
+            stopped = matches!(done.how, How::Stopped);
+            doc.acted(done, &limits, &rule);
+        }
+        Err(error) => doc.failed("action", &format!("cannot do it: {error}"), None),
+    }
+    if pass_through && matches!(doc.status, Status::Ok | Status::NonzeroExit) {
+        // As a command's output would have come. A reader that has gone away changes nothing.
+        let _ = std::io::stdout().write_all(&doc.stdout_kept());
+        let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
+    }
+    stopped
+}
