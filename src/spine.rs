@@ -25,7 +25,7 @@ use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
 use crate::request::{Ask, Request, Stdin};
-use crate::run::{self, How, RunError, Sinks};
+use crate::run::{self, How, Leaving, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
 use crate::switch::Switch;
 use crate::sys;
@@ -63,6 +63,8 @@ pub struct Answer {
     pub doc: ResultDoc,
     /// More for a person: an excerpt of the policy, safe to print.
     pub excerpt: Option<String>,
+    /// What held the run, on its way out; waited for when this is dropped.
+    pub leaving: Option<Leaving>,
 }
 
 /// Judges and runs one request. Whatever happens, the caller gets a result.
@@ -77,7 +79,8 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
-    let excerpt = match through(call, around, outputs, &mut doc) {
+    let mut leaving = None;
+    let excerpt = match through(call, around, outputs, &mut doc, &mut leaving) {
         Ok(()) => None,
         Err(error) => {
             doc.stage = Some(Stage::Policy.as_str());
@@ -89,7 +92,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
         let took = started.elapsed().unwrap_or_default();
         doc.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     }
-    Answer { doc, excerpt }
+    Answer { doc, excerpt, leaving }
 }
 
 /// The steps. An unusable policy ends them before anything else is looked at.
@@ -98,6 +101,7 @@ fn through(
     around: &Surroundings,
     outputs: &[Output],
     doc: &mut ResultDoc,
+    leaving: &mut Option<Leaving>,
 ) -> Result<(), PolicyError> {
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
@@ -145,7 +149,7 @@ fn through(
         return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, &authority, call.pass_through, doc);
+    *leaving = carry_out(grant, &authority, call.pass_through, doc);
     let switched = match doc.stage {
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
@@ -196,8 +200,13 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
     None
 }
 
-/// Confines and runs what was granted.
-fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
+/// Confines and runs what was granted. What held the run may be leaving yet.
+fn carry_out(
+    mut grant: Grant,
+    authority: &Authority<'_>,
+    pass_through: bool,
+    doc: &mut ResultDoc,
+) -> Option<Leaving> {
     let Authority { policies, switches, facts } = authority;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
@@ -207,7 +216,7 @@ fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, do
         if tool::act(grant, policies, pass_through, stop, doc) {
             doc.switched_off(stopped().as_ref());
         }
-        return;
+        return None;
     }
     let tool = grant.tool.take();
     let limits = grant.limits.clone();
@@ -234,10 +243,12 @@ fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, do
             if let Some(tool) = &tool {
                 doc.shaped(tool);
             }
+            return ended.leaving;
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+    None
 }
 
 /// The grant as what the kernel is to enforce.

@@ -3,7 +3,7 @@
 //! when the front process is gone.
 //!
 //! In a PID namespace it is the first process, so that its own death is the end of everything in it. Without one
-//! it is a subreaper in a session of its own, and so is the front process, which sweeps when the keeper dies.
+//! it is a subreaper in a process group of its own, and so is the front process, which sweeps when the keeper dies.
 //!
 //! The child may be born in a cgroup of the run's own; the keeper itself never is in it, so that killing and running
 //! out of memory end the run alone.
@@ -136,7 +136,9 @@ impl<'a> Keeper<'a> {
             let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
             process::exit_now(0)
         };
-        let _ = process::new_session();
+        // What kills our group, or a terminal that ends, must not take both guards. A session would do no more, and costs a
+        // scheduling group where the kernel makes one for each (sched(7), autogroup).
+        let _ = process::new_group();
         let mask = match keeper_signals(&super::END_SIGNALS) {
             Ok(mask) => mask,
             Err(error) => fail(Step::Signals, errno_of(&error)),

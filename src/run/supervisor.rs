@@ -144,6 +144,11 @@ impl<'s> Supervisor<'s> {
         self.pidfd.as_ref()
     }
 
+    /// The same, given away when there is nothing more to hear from it.
+    pub fn take_pidfd(&mut self) -> Option<OwnedFd> {
+        self.pidfd.take()
+    }
+
     /// Until the keeper has given its account, or is given up.
     pub fn drive(&mut self) {
         while self.phase != Phase::Over {
