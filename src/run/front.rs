@@ -9,6 +9,7 @@ use super::LimitKind;
 use super::child::Plan;
 use super::keeper::{self, Task};
 use super::leaving::{self, Leaving};
+use super::message::{self, Order};
 use super::output::Captured;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
@@ -209,6 +210,13 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
+    if let Err(error) = layers.complete() {
+        // Without a word the keeper starts nothing and goes.
+        drop(control);
+        leaving::reap(pid, pidfd.as_ref());
+        return Err(error.into());
+    }
+    let _ = message::send(control.as_fd(), &Order::Start);
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);

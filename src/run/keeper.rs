@@ -8,7 +8,7 @@
 //! The child may be born in a cgroup of the run's own; the keeper itself never is in it, so that killing and running
 //! out of memory end the run alone.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::LimitKind;
@@ -88,6 +88,21 @@ fn close_what_the_child_took(task: &Task<'_>) -> Vec<RawFd> {
     needed
 }
 
+/// Waits for the front process's word to start the child. Whether it came: a front process that is gone, or met an error
+/// meanwhile, says nothing.
+fn told_to_start(control: BorrowedFd<'_>) -> bool {
+    loop {
+        match message::receive::<Order>(control) {
+            Received::Message(order) => return order == Order::Start,
+            Received::Gone => return false,
+            Received::Nothing => {
+                let mut fds = [fd::PollFd { fd: control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+                let _ = fd::ppoll(&mut fds, None, &SignalSet::full());
+            }
+        }
+    }
+}
+
 struct Keeper<'a> {
     control: OwnedFd,
     held: Held,
@@ -146,6 +161,9 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
+        if !told_to_start(task.control.as_fd()) {
+            process::exit_now(0);
+        }
         let main = start_child(&task).unwrap_or_else(|report| {
             let _ = message::send(task.control.as_fd(), &report);
             process::exit_now(0)
@@ -183,6 +201,8 @@ impl<'a> Keeper<'a> {
             match message::receive::<Order>(self.control.as_fd()) {
                 Received::Nothing => {}
                 Received::Message(Order::Signal(signal)) => tree::ask_to_end(self.held, signal),
+                // Said once, and heard before this loop.
+                Received::Message(Order::Start) => {}
                 Received::Message(Order::Kill) => self.kill(),
                 Received::Message(Order::Finish) => {
                     self.finishing = self.killing.is_none();

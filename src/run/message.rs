@@ -14,6 +14,8 @@ const BYTES: usize = WORDS * 8;
 /// From the front process to the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// All is prepared: start the child. Before it there is none.
+    Start,
     /// Send this signal (TERM) to the whole tree.
     Signal(i32),
     /// Kill the whole tree now.
@@ -132,6 +134,7 @@ impl Message for Order {
             Order::Signal(signal) => words([1, word(signal)]),
             Order::Kill => words([2]),
             Order::Finish => words([3]),
+            Order::Start => words([4]),
         }
     }
 
@@ -140,6 +143,7 @@ impl Message for Order {
             1 => Order::Signal(number(w[1])),
             2 => Order::Kill,
             3 => Order::Finish,
+            4 => Order::Start,
             _ => return None,
         })
     }
