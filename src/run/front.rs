@@ -23,7 +23,7 @@ use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
 use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
 use crate::sys::process::{self, Forked, Pid};
-use crate::sys::signal::SignalSet;
+use crate::sys::signal::{SignalSet, Signals};
 use crate::sys::{errno_of, fd};
 
 /// What one way to hold the tree came to.
@@ -216,7 +216,7 @@ pub fn attempt(
         leaving::reap(pid, pidfd.as_ref());
         return Err(error.into());
     }
-    let _ = message::send(control.as_fd(), &Order::Start);
+    let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
@@ -248,9 +248,9 @@ fn conclude(
     if supervisor.verdict.account.is_some() {
         // The tree is dead and accounted for. Meanwhile the kernel takes down the keeper and its namespaces.
         supervisor.drain();
-        return (true, Some(Leaving::new(pid, supervisor.take_pidfd())));
+        return (true, Some(Leaving::new(pid, supervisor.pidfd.take())));
     }
-    let mut gone = leaving::reap(pid, supervisor.pidfd());
+    let mut gone = leaving::reap(pid, supervisor.pidfd.as_ref());
     if supervisor.verdict.lost {
         gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
     }

@@ -23,7 +23,7 @@ use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
 use crate::sys::process::{self, Pid, Usage, Waited};
-use crate::sys::signal::{SignalSet, keeper_signals};
+use crate::sys::signal::{SignalSet, Signals, keeper_signals};
 use crate::sys::{errno_of, fd};
 
 /// How long the keeper waits for a killed process to become reapable.
@@ -88,13 +88,13 @@ fn close_what_the_child_took(task: &Task<'_>) -> Vec<RawFd> {
     needed
 }
 
-/// Waits for the front process's word to start the child. Whether it came: a front process that is gone, or met an error
-/// meanwhile, says nothing.
-fn told_to_start(control: BorrowedFd<'_>) -> bool {
+/// Waits for the front process's word to start the child, and gives the signals that it ignores. `None` where the word does not
+/// come: the front process is gone, or met an error meanwhile.
+fn told_to_start(control: BorrowedFd<'_>) -> Option<Signals> {
     loop {
         match message::receive::<Order>(control) {
-            Received::Message(order) => return order == Order::Start,
-            Received::Gone => return false,
+            Received::Message(Order::Start(ignored)) => return Some(ignored),
+            Received::Message(_) | Received::Gone => return None,
             Received::Nothing => {
                 let mut fds = [fd::PollFd { fd: control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
                 let _ = fd::ppoll(&mut fds, None, &SignalSet::full());
@@ -161,9 +161,8 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
-        if !told_to_start(task.control.as_fd()) {
-            process::exit_now(0);
-        }
+        let Some(ignored) = told_to_start(task.control.as_fd()) else { process::exit_now(0) };
+        task.plan.ignored = ignored.and(Signals::of(&super::END_SIGNALS));
         let main = start_child(&task).unwrap_or_else(|report| {
             let _ = message::send(task.control.as_fd(), &report);
             process::exit_now(0)
@@ -202,7 +201,7 @@ impl<'a> Keeper<'a> {
                 Received::Nothing => {}
                 Received::Message(Order::Signal(signal)) => tree::ask_to_end(self.held, signal),
                 // Said once, and heard before this loop.
-                Received::Message(Order::Start) => {}
+                Received::Message(Order::Start(_)) => {}
                 Received::Message(Order::Kill) => self.kill(),
                 Received::Message(Order::Finish) => {
                     self.finishing = self.killing.is_none();
