@@ -197,6 +197,12 @@ pub fn new_session() -> io::Result<()> {
     check(unsafe { libc::setsid() }.into()).map(drop)
 }
 
+/// Becomes the leader of a process group of its own.
+pub fn new_group() -> io::Result<()> {
+    // SAFETY: setpgid(2) takes numbers only.
+    check(unsafe { libc::setpgid(0, 0) }.into()).map(drop)
+}
+
 /// (effective user, effective group).
 pub fn ids() -> (u32, u32) {
     // SAFETY: both calls take nothing and cannot fail.

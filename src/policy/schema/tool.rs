@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::reader::{Item, Name, Table, nearest_hint};
-use super::{Span, param, hook, rule, sections};
+use super::{Span, hook, param, rule, sections};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{
     Action, ActionKind, Bound, Limits, MAX_OUTPUT, Param, ParamType, Tool, ToolOutput,
