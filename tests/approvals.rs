@@ -219,7 +219,7 @@ fn an_answer_is_given_once_and_not_by_an_asker() {
     let id = desk.file(&["sh", "./s.sh"]);
     for verb in ["approve", "decline"] {
         let answer = desk.call(&[verb, &id]).env("GUARDEXEC_AGENT", "lead").raw();
-        assert_eq!(answer.exit, 1, "{}", answer.stderr);
+        assert_eq!(answer.exit, 126, "{}", answer.stderr);
         assert!(
             answer
                 .stderr

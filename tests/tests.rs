@@ -9,6 +9,7 @@ mod approvals;
 mod arguments;
 mod attacks;
 mod audit;
+mod checks;
 mod cli;
 mod compatibility;
 mod demo;

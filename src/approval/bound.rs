@@ -50,12 +50,12 @@ impl Cause {
         Cause { id: rule.id.clone(), file, line: rule.at.line, reason: reason.to_owned() }
     }
 
-    /// Whether it is the same cause, whatever it says this time.
-    fn is(&self, other: &Cause) -> bool {
+    /// Whether it is the same rule, tool, rate or check, whatever it says at the moment.
+    pub fn is(&self, other: &Cause) -> bool {
         (&self.id, &self.file, self.line) == (&other.id, &other.file, other.line)
     }
 
-    /// The deciding rule, and all that the rules together say about why.
+    /// The deciding rule, and all that is said together about why.
     pub fn of_grant(grant: &Grant) -> Cause {
         let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
         Cause::of(&grant.rule, &why)

@@ -25,12 +25,7 @@ pub(super) struct Kept {
 /// Finds both; the error is said already, and is the exit status.
 pub(super) fn find(args: &PolicyArgs, around: &Surroundings) -> Result<Kept, u8> {
     let search = Search { given: args.policies.clone(), ..around.search.clone() };
-    let caller = Caller {
-        option: args.state.clone(),
-        xdg_state_home: around.facts.variable(b"XDG_STATE_HOME"),
-        home: around.load.home.clone(),
-        uid: around.load.uid,
-    };
+    let caller = caller(args, around);
     let found = Stack::load(&search, &around.load).and_then(|stack| {
         let dir = place::resolve(&stack.policies, &caller)?;
         Ok(Kept { policies: stack.policies, dir })
@@ -39,6 +34,16 @@ pub(super) fn find(args: &PolicyArgs, around: &Surroundings) -> Result<Kept, u8>
         say(&error.to_string());
         UNUSABLE
     })
+}
+
+/// What the call says of where the store is.
+pub(super) fn caller(args: &PolicyArgs, around: &Surroundings) -> Caller {
+    Caller {
+        option: args.state.clone(),
+        xdg_state_home: around.facts.variable(b"XDG_STATE_HOME"),
+        home: around.load.home.clone(),
+        uid: around.load.uid,
+    }
 }
 
 impl Kept {

@@ -184,6 +184,7 @@ impl Trail {
         }
         let body = Body::Outcome(Box::new(OutcomeRecord {
             status: doc.status,
+            stage: doc.stage,
             exit_code: doc.exit_code,
             exit_status: doc.exit_status,
             signal: doc.signal.clone(),

@@ -196,6 +196,11 @@ impl Authority<'_> {
         stopped_meanwhile(self.switches, ids)
     }
 
+    /// Whether programs of the policies may be started after the run.
+    pub(super) fn runs_more(&self) -> bool {
+        self.policies.iter().any(|p| !p.oversight.checks.is_empty() || !p.oversight.alerts.is_empty())
+    }
+
     /// The kill switch, before anything is looked at.
     fn not_stopped(&self, trace: &mut Vec<Step>) -> Passed<()> {
         let Some(stopped) = self.switches.iter().find_map(Switch::stops_all) else {

@@ -98,6 +98,8 @@ pub struct DecisionRecord {
 #[allow(missing_docs)]
 pub struct OutcomeRecord {
     pub status: Status,
+    /// What came after the decision and stopped it: `sandbox` where nothing ran; null where nothing did.
+    pub stage: Option<&'static str>,
     pub exit_code: Option<u8>,
     pub exit_status: u8,
     pub signal: Option<String>,
