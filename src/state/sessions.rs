@@ -12,8 +12,8 @@ use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};
 use crate::policy::oversight;
-use crate::policy::units::show_duration;
 use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
 
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
