@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use crate::harness::{Answer, As, Bench, Call, read_audit};
 
+mod running;
+
 /// A bench of whoever runs the tests, with a policy that asks for `sh` and keeps its state.
 struct Desk {
     bench: Bench,
@@ -219,7 +221,7 @@ fn an_answer_is_given_once_and_not_by_an_asker() {
     let id = desk.file(&["sh", "./s.sh"]);
     for verb in ["approve", "decline"] {
         let answer = desk.call(&[verb, &id]).env("GUARDEXEC_AGENT", "lead").raw();
-        assert_eq!(answer.exit, 1, "{}", answer.stderr);
+        assert_eq!(answer.exit, 126, "{}", answer.stderr);
         assert!(
             answer
                 .stderr

@@ -20,15 +20,15 @@ const MOST_REASON: usize = 2 << 10;
 /// Asks it. Only the one document `{"verdict": "approve", ...}` approves: anything else, a crash and the clock decline.
 pub fn ask(hook: &Hook, paper: &Paper<'_>, timeout: Duration, around: &Around<'_>) -> Reply {
     let heard = tell("confirm", hook, paper, timeout, around);
-    let by =
-        Some(format!("the program {}", quote::repr(hook.argv.first().map_or(b"", |word| word.as_bytes()))));
+    let program = hook.argv.first().map_or(&b""[..], |word| word.as_bytes());
+    let by = format!("the program {}", quote::repr(program));
     match heard {
         Heard::Cancelled(signal) => Reply::Cancelled(signal),
         Heard::Stopped => Reply::Stopped,
         heard => match heard.document().and_then(|answer| verdict(&answer)) {
-            Ok((true, said)) => Reply::Approved { by: by.unwrap_or_default(), said },
-            Ok((false, said)) => Reply::Declined { denial: denied(paper.bound), by, said },
-            Err(why) => Reply::Declined { denial: denied(paper.bound), by, said: Some(why) },
+            Ok((true, said)) => Reply::Approved { by, said },
+            Ok((false, said)) => Reply::Declined { denial: denied(paper.bound), by: Some(by), said },
+            Err(why) => Reply::Declined { denial: denied(paper.bound), by: Some(by), said: Some(why) },
         },
     }
 }

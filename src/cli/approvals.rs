@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::args::{ApprovalsVerb, ExportArgs, IdArgs, ListArgs, PolicyArgs};
 use super::deliver::{put, say};
+use super::store::UNUSABLE;
 use crate::Surroundings;
 use crate::approval::document::record;
 use crate::approval::entry::Entry;
@@ -20,20 +21,22 @@ use crate::policy::stack::{Search, Stack};
 use crate::report::json::to_line;
 use crate::request::quote::{escape_text, repr};
 use crate::state::approvals::{self as table, PAGE};
-use crate::state::place::{self, Caller};
+use crate::state::place;
 use crate::state::{Moment, StateError, Store, View};
 
 mod answer;
 
 /// Exit status where a request cannot be shown or answered.
 const REFUSED: u8 = 1;
-/// Exit status where the policy or the store cannot be used.
-const UNUSABLE: u8 = 125;
+/// Exit status where an agent wants to answer.
+const DENIED: u8 = 126;
 
 /// Why a verb did not do its work.
 enum Trouble {
     /// The request is not there or cannot be answered.
     Refused(Box<Denial>),
+    /// Whoever calls is an agent.
+    Agent,
     /// The policy cannot be used.
     Policy(PolicyError),
     /// The store cannot be used.
@@ -65,6 +68,11 @@ impl Trouble {
     fn tell(self) -> u8 {
         let (status, message, hint) = match self {
             Trouble::Refused(denial) => (REFUSED, denial.message, denial.hint),
+            Trouble::Agent => {
+                let message = "GUARDEXEC_AGENT is set: an asker does not answer itself";
+                let hint = "a person answers, from an environment without it";
+                (DENIED, message.to_owned(), Some(hint.to_owned()))
+            }
             Trouble::Policy(error) => (UNUSABLE, error.to_string(), None),
             Trouble::State(error) => (UNUSABLE, error.to_string(), Some(error.hint())),
             Trouble::Unusable(message, hint) => (UNUSABLE, message, hint),
@@ -77,7 +85,8 @@ impl Trouble {
     }
 }
 
-/// `approvals`: 0 done, 1 there is no such request or it cannot be answered, 125 policy or store unusable.
+/// `approvals`: 0 done; 1 there is no such request or it cannot be answered; 125 policy or store unusable; 126 an agent wants
+/// to answer.
 pub fn approvals(verb: &ApprovalsVerb, around: &Surroundings) -> u8 {
     let done = match verb {
         ApprovalsVerb::List(args) => list(args, around),
@@ -106,13 +115,7 @@ impl<'a> Office<'a> {
             Err(error) if error.kind == ErrorKind::NotFound && !named => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let caller = Caller {
-            option: args.state.clone(),
-            xdg_state_home: around.facts.variable(b"XDG_STATE_HOME"),
-            home: around.load.home.clone(),
-            uid: around.load.uid,
-        };
-        let dir = place::resolve(&policies, &caller)?;
+        let dir = place::resolve(&policies, &around.caller(args.state.clone()))?;
         Ok(Office { policies, dir, around })
     }
 

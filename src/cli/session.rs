@@ -10,7 +10,7 @@ use crate::Surroundings;
 use crate::request::quote::{display, escape_text};
 use crate::state::sessions::{self, Halt, Session, SessionEvent};
 use crate::state::{Moment, Store};
-use crate::sys::account::account;
+use crate::sys::account::Person;
 
 /// There is no such session.
 const UNKNOWN: u8 = 1;
@@ -29,7 +29,7 @@ pub fn session(verb: &SessionVerb, around: &Surroundings) -> u8 {
 }
 
 fn list(args: &SessionsArgs, around: &Surroundings) -> Result<(), u8> {
-    let kept = store::find(&args.policy, around)?;
+    let kept = store::find(&args.policy, around, false)?;
     let all = match kept.look()? {
         Some(mut view) => view.read(|db, _| sessions::list(db)).map_err(|error| unusable(&error))?,
         None => Vec::new(),
@@ -48,7 +48,7 @@ fn list(args: &SessionsArgs, around: &Surroundings) -> Result<(), u8> {
 }
 
 fn show(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
-    let kept = store::find(&args.policy, around)?;
+    let kept = store::find(&args.policy, around, false)?;
     let (session, history) = known(&kept, &args.id)?;
     if args.json {
         let mut object = session.to_json();
@@ -96,9 +96,9 @@ fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
         ));
         return Err(DENIED);
     }
-    let kept = store::find(&args.policy, around)?;
+    let kept = store::find(&args.policy, around, false)?;
     known(&kept, &args.id)?;
-    let by = person();
+    let by = Person::here().user;
     let resumed = Store::open(&kept.dir).and_then(|mut store| {
         store.transaction(|tx, now| Ok((sessions::resume_session(tx, now, &args.id, &by)?, now.clone())))
     });
@@ -117,12 +117,6 @@ fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
         before.map(|halt| format!(", which was halted: {}", escape_text(&halt.reason))).unwrap_or_default();
     put(format!("session {} may go on{was}\n", display(args.id.as_bytes())).as_bytes());
     Ok(())
-}
-
-/// Who lets it go on, for the history.
-fn person() -> String {
-    let uid = nix::unistd::getuid().as_raw();
-    account(uid).map_or_else(|| uid.to_string(), |account| account.name)
 }
 
 fn line(session: &Session) -> String {

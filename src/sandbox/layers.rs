@@ -62,11 +62,23 @@ pub struct Layers {
     pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
+    /// The ruleset, which has still to be filled.
+    rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
     tmp: Option<TmpDir>,
 }
 
 impl Layers {
+    /// What can be done while another process makes the mounts, and must be done before the child is told to start: Landlock's
+    /// rules. Until then the ruleset grants nothing.
+    ///
+    /// # Errors
+    /// A path that is needed cannot be granted.
+    pub fn complete(&self) -> Result<(), PrepareError> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        rules.fill().map(drop).map_err(|error| PrepareError::Missing(error.to_string()))
+    }
+
     /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
     /// planted anything.
     pub fn afterwards(&mut self) -> (Vec<String>, bool) {
@@ -167,6 +179,7 @@ impl<'a> Builder<'a> {
             envp: job.envp.clone(),
             planted: Planted::default(),
             warnings: Vec::new(),
+            rules: None,
             tmp: None,
         };
         let mut builder =
@@ -279,6 +292,7 @@ impl<'a> Builder<'a> {
             Ok(rules) => {
                 let abi = rules.abi;
                 let rules = Rc::new(rules);
+                self.layers.rules = Some(Rc::clone(&rules));
                 let shared = Rc::clone(&rules);
                 let fd = rules.fd.as_raw_fd();
                 let late = !self.ground.namespaces;

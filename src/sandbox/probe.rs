@@ -63,7 +63,7 @@ pub fn landlock() -> Probe {
         ["asking for Landlock", "no-new-privileges", "applying a Landlock ruleset", "a Landlock ruleset"];
     let rule = PathRule { path: PathBuf::from("/proc"), access: Access::READ, optional: true };
     let view = View { rules: vec![rule], ..View::default() };
-    let trial = match landlock::Prepared::new(&view, abi) {
+    let trial = match landlock::Prepared::filled(&view, abi) {
         Err(
             landlock::Error::Unavailable(errno)
             | landlock::Error::Ruleset(errno)

@@ -154,7 +154,7 @@ pub fn count_run(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), Sta
     Ok(())
 }
 
-/// Counts a denial, and halts the session where a policy's `denied:N` says so. Gives the reason where this halted it.
+/// Counts a denial, but not one for the session's own state, and halts the session where a policy's `denied:N` says so. Gives the reason where this halted it.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -266,7 +266,12 @@ pub fn resume_session(
     Ok(Some(before))
 }
 
-fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
+/// Notes a call of the session, which begins with it if it is the first: for calls that neither run nor are denied, such as
+/// those that a person is asked about.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
     tx.execute(
         "INSERT INTO sessions (id, first, last, since, since_wall) VALUES (?1, ?2, ?2, ?3, ?2)
          ON CONFLICT (id) DO UPDATE SET last = ?2",

@@ -8,15 +8,26 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes in the arena. Untouched pages cost nothing.
 const SIZE: usize = 4 << 20;
 const SMALLEST: usize = 16;
 /// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
 const CLASSES: usize = 8 + 5 * 4;
-/// What is larger than this never comes from the arena: it would use it up.
-const LARGEST: usize = 16 << 10;
+/// What is larger than this never comes from the arena: it would use it up. A run needs no more (the longest is the buffer
+/// that output passes through), so it never wakes the system's allocator.
+const LARGEST: usize = 128 << 10;
+
+/// Set by [`leave_alone`].
+static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// To be said before the process forks: from then on its pages are copied when they are written, and a block given back
+/// is written only for the next one who may want it. All that a process that was about to end gives back would cost it a
+/// fault a page. What this loses is bounded by the arena's size; behind it the system's allocator is in use.
+pub fn leave_alone() {
+    LEFT_ALONE.store(true, Ordering::Relaxed);
+}
 
 #[repr(align(4096))]
 struct Memory(UnsafeCell<[u8; SIZE]>);
@@ -34,6 +45,8 @@ pub struct Arena {
     state: UnsafeCell<State>,
     /// The [`here`] of the thread whose arena it is; 0 before the first block.
     owner: AtomicUsize,
+    /// Whether blocks that are given back are left alone.
+    left_alone: &'static AtomicBool,
 }
 
 // SAFETY: the state and the free lists are only touched by the owner; blocks are handed out once.
@@ -51,7 +64,12 @@ impl Arena {
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Arena {
+        Arena::told_by(&LEFT_ALONE)
+    }
+
+    const fn told_by(left_alone: &'static AtomicBool) -> Arena {
         Arena {
+            left_alone,
             memory: Memory(UnsafeCell::new([0; SIZE])),
             state: UnsafeCell::new(State { used: 0, touched: 0, free: [0; CLASSES] }),
             owner: AtomicUsize::new(0),
@@ -96,7 +114,8 @@ impl Arena {
                 }
             }
             let (size, align) = shape(layout, class);
-            let start = state.used.next_multiple_of(align);
+            // A power of two: no division.
+            let start = (state.used + align - 1) & !(align - 1);
             if start + size > SIZE {
                 return None;
             }
@@ -117,7 +136,7 @@ impl Arena {
             let offset = block as usize - self.base();
             if offset + size == state.used {
                 state.used = offset;
-            } else if let Some(class) = class {
+            } else if let Some(class) = class.filter(|_| !self.left_alone.load(Ordering::Relaxed)) {
                 // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
                 unsafe { *block.cast::<usize>() = state.free[class] };
                 state.free[class] = block as usize;
@@ -226,13 +245,16 @@ unsafe impl GlobalAlloc for Arena {
 mod tests {
     use super::*;
 
+    /// A process that does not fork.
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
     fn layout(size: usize, align: usize) -> Layout {
         Layout::from_size_align(size, align).unwrap()
     }
 
     #[test]
     fn blocks_are_aligned_disjoint_and_used_again() {
-        static ARENA: Arena = Arena::new();
+        static ARENA: Arena = Arena::told_by(&NEVER);
         let arena = &ARENA;
         // SAFETY: every block is written within its size and given back with its own layout.
         unsafe {
@@ -281,7 +303,7 @@ mod tests {
 
     #[test]
     fn zeroed_blocks_are_zero_whoever_had_them_before() {
-        static ARENA: Arena = Arena::new();
+        static ARENA: Arena = Arena::told_by(&NEVER);
         let arena = &ARENA;
         // SAFETY: every block is read and written within its size and given back with its own layout.
         unsafe {
@@ -298,7 +320,7 @@ mod tests {
 
     #[test]
     fn growing_keeps_the_content_in_place_or_moved() {
-        static ARENA: Arena = Arena::new();
+        static ARENA: Arena = Arena::told_by(&NEVER);
         let arena = &ARENA;
         // SAFETY: as above.
         unsafe {
@@ -318,7 +340,7 @@ mod tests {
 
     #[test]
     fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
-        static ARENA: Arena = Arena::new();
+        static ARENA: Arena = Arena::told_by(&NEVER);
         let arena = &ARENA;
         // SAFETY: as above; a block is only touched by the thread that has its address.
         unsafe {
@@ -340,6 +362,24 @@ mod tests {
                 arena.holds(next) && next as usize != address,
                 "what another thread gave back stays lost"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_before_a_fork_is_used_again_and_later_not_even_touched() {
+        static FORKING: AtomicBool = AtomicBool::new(false);
+        static ARENA: Arena = Arena::told_by(&FORKING);
+        let arena = &ARENA;
+        // SAFETY: as above; a block that was given back is read while the arena lives, and nobody writes it.
+        unsafe {
+            let blocks: [*mut u8; 3] = std::array::from_fn(|_| arena.alloc(layout(32, 8)));
+            arena.dealloc(blocks[0], layout(32, 8));
+            FORKING.store(true, Ordering::Relaxed);
+            std::ptr::write_bytes(blocks[1], 7, 32);
+            arena.dealloc(blocks[1], layout(32, 8));
+            assert!((0..32).all(|i| *blocks[1].add(i) == 7), "written for a next one");
+            assert_eq!(arena.alloc(layout(32, 8)), blocks[0], "what was there already is still used");
+            assert!(!blocks.contains(&arena.alloc(layout(32, 8))));
         }
     }
 }

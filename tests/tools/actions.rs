@@ -170,6 +170,14 @@ as_both! {
             let path = format!("path={path}");
             refused(&tool(call(), "write_file", &[&path, "content=x"]), "is one of the files that make the host run code");
         }
+        // The store, wherever it is said to be.
+        fs::create_dir(dir.join("store")).expect("mkdir");
+        fs::set_permissions(dir.join("store"), fs::Permissions::from_mode(0o700)).expect("chmod");
+        bench.give(&dir.join("store"));
+        let state = dir.join("store").display().to_string();
+        refused(&tool(four(bench).opt(["--state", &state]), "list_dir", &["path=store"]), "guardexec's policy leads to");
+        let with_state = format!("{FOUR}[state]\ndir = \"./files/store\"\n");
+        refused(&tool(bench.policy(&with_state), "write_file", &["path=store/x", "content=x"]), "guardexec's policy leads to");
         // The policy and its record lie beneath the root.
         let policy = FOUR.replace("./files", ".");
         let call = || bench.policy(&policy);

@@ -45,7 +45,7 @@ impl Bound {
         if bound.labels.is_empty() {
             bound.labels.clone_from(&filed.labels);
         }
-        if bound.causes.iter().all(|cause| filed.causes.iter().any(|other| cause.is(other))) {
+        if bound.causes.iter().all(|cause| filed.causes.iter().any(|known| known.is(cause))) {
             bound.causes.clone_from(&filed.causes);
         }
         bound
@@ -188,7 +188,8 @@ fn causes(was: &[Cause], is: &[Cause]) -> Option<Difference> {
         let ids: Vec<String> = list.iter().map(|cause| quote::repr(cause.id.as_bytes())).collect();
         ids.join(", ")
     };
-    (was != is).then(|| other(format!("it is asked for by {}, and was by {}", ids(is), ids(was))))
+    let same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.is(is));
+    (!same).then(|| other(format!("it is asked for by {}, and was by {}", ids(is), ids(was))))
 }
 
 fn settings(was: &[Setting], is: &[Setting]) -> Option<Difference> {

@@ -141,8 +141,8 @@ fn named(to: &mut Encoder, named: &Named) {
     to.pieces(&content);
 }
 
+/// Its reason may hold a figure that changes; what its author wrote is bound by the policy's hash.
 fn cause(to: &mut Encoder, cause: &Cause) {
-    // A rule's reason stands in the policy, whose hash is bound; what a rate or a check says is said anew at each judging.
     to.piece(cause.id.as_bytes()).piece(&cause.file.0).number(cause.line as usize);
 }
 

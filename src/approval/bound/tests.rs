@@ -265,3 +265,24 @@ fn what_cannot_be_read_cannot_be_approved() {
     let denial = scene.try_bound(asking(["cat".into(), program])).unwrap_err();
     assert!(denial.message.contains("Permission denied"), "{}", denial.message);
 }
+
+#[test]
+fn who_asks_for_it_counts_and_not_what_it_says_at_the_moment() {
+    let scene = scene();
+    let first = scene.bound(request());
+    let cause =
+        |id: &str, reason: &str| Cause { id: id.into(), reason: reason.into(), ..first.causes[0].clone() };
+    let with = |causes: Vec<Cause>| Bound { causes, ..first.clone() };
+    let said = with(vec![cause("shell", "7 of 8 are used")]);
+    assert_eq!((first.difference(&said), first.digest()), (None, said.digest()));
+    let other = with(vec![cause("other", "x")]);
+    let what = first.difference(&other).unwrap().what;
+    assert_eq!(what, "it is asked for by 'other', and was by 'shell'");
+    // Whoever was told of several was told of each.
+    let both = with(vec![cause("shell", "x"), cause("rate", "y")]);
+    assert_ne!(first.digest(), both.digest());
+    for fewer in [&first, &with(vec![cause("rate", "z")]), &with(Vec::new())] {
+        assert_eq!(fewer.in_terms_of(&both).digest(), both.digest());
+    }
+    assert_ne!(both.in_terms_of(&first).digest(), first.digest());
+}

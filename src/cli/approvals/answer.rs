@@ -31,9 +31,8 @@ pub(super) fn approve(args: &ApproveArgs, around: &Surroundings) -> Result<(), T
     let said = short(args.note.as_deref(), "--note")?;
     let entry = office.entry(&args.which.id, |_, _, entry| Ok(entry))?;
     let edit = match (&entry.kept, entry.state) {
-        (Some(kept), State::Pending) if args.argv.is_empty() => {
+        (Some(_), State::Pending) if args.argv.is_empty() => {
             still_so(&entry)?;
-            let _ = kept;
             None
         }
         (Some(kept), State::Pending) => Some((edited(&entry, kept, args.argv.clone())?, kept.clone())),
@@ -53,8 +52,7 @@ pub(super) fn decline(args: &DeclineArgs, around: &Surroundings) -> Result<(), T
 /// Where an agent's name is inherited, whoever calls is that agent.
 fn not_the_asker<'a>(args: &IdArgs, around: &'a Surroundings) -> Result<Office<'a>, Trouble> {
     if around.facts.agent.is_some() {
-        let message = "GUARDEXEC_AGENT is set: an asker does not answer itself";
-        return Err(refused("approval_self", message, "a person answers, from an environment without it"));
+        return Err(Trouble::Agent);
     }
     Office::find(&args.policy, around)
 }
@@ -124,9 +122,14 @@ fn edited(entry: &Entry, kept: &Kept, argv: Vec<OsString>) -> Result<Bound, Trou
     }
     // Too large an input is not kept; what was asked for says what it has to be.
     bound.stdin.clone_from(&entry.bound.stdin);
-    let others = entry.bound.causes.iter().filter(|cause| !bound.causes.contains(cause)).cloned();
-    let causes: Vec<Cause> = bound.causes.iter().cloned().chain(others).collect();
-    bound.causes = causes;
+    let others: Vec<Cause> = entry
+        .bound
+        .causes
+        .iter()
+        .filter(|cause| !bound.causes.iter().any(|own| own.is(cause)))
+        .cloned()
+        .collect();
+    bound.causes.extend(others);
     Ok(bound)
 }
 

@@ -190,6 +190,10 @@ fn rules_still_speak_of_the_program_that_a_tool_starts() {
         let denial = refused(decide(&[with(vec![]), with(vec![rule])]));
         assert_eq!(denial.code, "denied_by_rule", "{}", denial.message);
     }
+    // What is denied is never said to be missing.
+    let mut gone = policy(vec![rule(Verdict::Deny, "no-such-program", ArgRules::default())]);
+    gone.tools = offering(vec![tool("t", "no-such-program", vec![])]).tools;
+    assert_eq!(outcome(&call(&[gone], "t", &typed(json!({})))), "deny:denied_by_rule");
     let other = ArgRules { subcommand: subcommands("pull"), ..ArgRules::default() };
     assert_eq!(outcome(&decide(&[with(vec![rule(Verdict::Deny, "echo", other)])])), "allow");
     let asking = Rule { reason: Some("pushing publishes".into()), ..rule(Verdict::Ask, "echo", push()) };

@@ -221,20 +221,29 @@ impl<'a> Item<'a> {
         text.parse::<u64>().ok().filter(|n| (min..=max).contains(n)).ok_or_else(outside)
     }
 
-    /// A list; its entries are called like the list itself.
-    pub fn list(&self, wanted: &str) -> Result<Vec<Item<'a>>, PolicyError> {
+    /// A list's entries one by one; they are called like the list itself.
+    pub fn each(&self, wanted: &str) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, PolicyError> {
         if !self.is_list() {
             return Err(self.wrong(wanted));
         }
+        let (doc, tree) = (self.doc, self.tree);
         let what = What { depth: self.what.depth + 1, ..self.what };
-        let item = |id| Item { doc: self.doc, what, span: self.tree.span(id), tree: self.tree, id };
+        Ok(tree.children(self.id).map(move |id| Item { doc, what, span: tree.span(id), tree, id }))
+    }
+
+    /// All of them.
+    pub fn list(&self, wanted: &str) -> Result<Vec<Item<'a>>, PolicyError> {
         let mut entries = Vec::with_capacity(self.length());
-        entries.extend(self.tree.children(self.id).map(item));
+        entries.extend(self.each(wanted)?);
         Ok(entries)
     }
 
     pub fn strings(&self) -> Result<Vec<String>, PolicyError> {
-        self.list("a list of strings")?.iter().map(|e| e.string().map(str::to_owned)).collect()
+        let mut strings = Vec::with_capacity(self.length());
+        for entry in self.each("a list of strings")? {
+            strings.push(entry.string()?.to_owned());
+        }
+        Ok(strings)
     }
 
     /// A list of strings, none of them twice, each passing `check`.
@@ -242,9 +251,8 @@ impl<'a> Item<'a> {
         &self,
         check: impl Fn(&Item<'a>, &str) -> Result<(), PolicyError>,
     ) -> Result<Vec<String>, PolicyError> {
-        let entries = self.list("a list of strings")?;
-        let mut names: Vec<String> = Vec::with_capacity(entries.len());
-        for entry in entries {
+        let mut names: Vec<String> = Vec::with_capacity(self.length());
+        for entry in self.each("a list of strings")? {
             let name = entry.string()?;
             check(&entry, name)?;
             if names.iter().any(|n| n == name) {

@@ -90,7 +90,7 @@ fn long(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
     if !item.is_list() {
         return Err(item.error("`rule` must be a list of tables").hint("write `[[rule]]`"));
     }
-    for entry in item.list("a list of tables")? {
+    for entry in item.each("a list of tables")? {
         rules.push(rule(&entry.table("[[rule]]")?)?);
     }
     Ok(())

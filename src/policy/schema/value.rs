@@ -14,9 +14,18 @@ pub(super) const KEYS: [&str; 6] = ["max_length", "min_value", "max_value", "pat
 /// Digits of a number that a person would write. It keeps the comparison of two of them short.
 const MAX_DIGITS: usize = 64;
 
-/// `KEYS` and the keys that stand beside them in some kind of table.
-pub(super) fn keys_with(more: &[&'static str]) -> Vec<&'static str> {
-    KEYS.iter().chain(more).copied().collect()
+/// `KEYS` and the `MORE` keys that stand beside them in some kind of table.
+pub(super) const fn keys_with<const MORE: usize, const ALL: usize>(
+    more: [&'static str; MORE],
+) -> [&'static str; ALL] {
+    assert!(ALL == KEYS.len() + MORE);
+    let mut all = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < KEYS.len() { KEYS[at] } else { more[at - KEYS.len()] };
+        at += 1;
+    }
+    all
 }
 
 /// Reads the six keys; the caller has refused unknown ones.
@@ -66,11 +75,11 @@ fn pattern(item: &Item<'_>) -> Result<Pattern, PolicyError> {
 
 /// Texts, or whole numbers in plain decimal spelling.
 fn choices(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
-    let entries = item.list("a list of strings")?;
-    if entries.is_empty() {
+    let entries = item.each("a list of strings")?;
+    let mut out: Vec<String> = Vec::with_capacity(item.length());
+    if item.length() == 0 {
         return Err(item.error(format!("{} is empty: no value could ever pass", item.what)));
     }
-    let mut out: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
         let text = match entry.value() {
             Value::Integer(_) => decimal(&entry)?,

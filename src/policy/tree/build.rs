@@ -1,6 +1,6 @@
 //! Making the tree's nodes, and TOML's rules of what may be defined where. `None` means: not so, or not certainly so.
 
-use super::{Id, Kind, Node, Stretch, Tree, tag};
+use super::{Id, Kind, Node, Stretch, Tree, bit_of, tag};
 
 /// So many entries of one table are searched one by one for a key that stands twice. What has more is left to a parser
 /// with maps.
@@ -15,6 +15,13 @@ pub(super) struct Key {
     /// With [`Node::DECODED_KEY`]: where it lies in `decoded`.
     pub decoded: Stretch,
     pub tag: u16,
+}
+
+impl Key {
+    /// Its bit in [`Tree::present`].
+    pub(super) fn bit(&self) -> u64 {
+        bit_of(self.tag)
+    }
 }
 
 impl<'t> Tree<'t> {

@@ -22,6 +22,13 @@ pub(super) struct Scan<'t> {
     way: Vec<Key>,
 }
 
+/// The table that is being filled.
+struct Open {
+    id: Id,
+    /// Its [`Tree::present`]: no key is looked for that cannot be there.
+    present: u64,
+}
+
 /// What a byte can be; [`CLASSES`] says which of these it is.
 pub(super) mod class {
     /// Part of a key without quotes.
@@ -123,21 +130,21 @@ impl<'t> Scan<'t> {
     }
 
     fn document(&mut self) -> Option<()> {
-        let mut table = Tree::ROOT;
+        let mut table = Open { id: Tree::ROOT, present: 0 };
         loop {
             self.run(class::BLANK);
             match self.peek() {
                 None => return Some(()),
                 Some(b'\n' | b'\r' | b'#') => {}
                 Some(b'[') => table = self.header()?,
-                Some(_) => self.pair(table, 0, 0)?,
+                Some(_) => self.pair(&mut table, 0, 0)?,
             }
             self.end_of_line()?;
         }
     }
 
     /// `[a.b]` or `[[a.b]]`.
-    fn header(&mut self) -> Option<Id> {
+    fn header(&mut self) -> Option<Open> {
         let start = self.at;
         self.at += 1;
         let list = self.eat(b'[');
@@ -147,18 +154,29 @@ impl<'t> Scan<'t> {
             return None;
         }
         let span = self.from(start);
-        self.tree.header(&self.way, &key, list, span)
+        let id = self.tree.header(&self.way, &key, list, span)?;
+        Some(Open { id, present: self.tree.present(id) })
     }
 
     /// `a.b = value`. `inline` is said of the tables that the dots make.
-    fn pair(&mut self, table: Id, depth: usize, inline: u8) -> Option<()> {
+    fn pair(&mut self, table: &mut Open, depth: usize, inline: u8) -> Option<()> {
         let key = self.path()?;
         if !self.eat(b'=') {
             return None;
         }
-        let parent = self.tree.dotted(table, &self.way, inline)?;
-        if self.tree.find(parent, &key)?.is_some() {
-            return None;
+        let mut parent = table.id;
+        if self.way.is_empty() {
+            let bit = key.bit();
+            if table.present & bit != 0 && self.tree.find(parent, &key)?.is_some() {
+                return None;
+            }
+            table.present |= bit;
+        } else {
+            parent = self.tree.dotted(parent, &self.way, inline)?;
+            table.present |= self.way[0].bit();
+            if self.tree.find(parent, &key)?.is_some() {
+                return None;
+            }
         }
         self.run(class::BLANK);
         self.value(parent, Some(&key), depth)
@@ -281,8 +299,9 @@ impl<'t> Scan<'t> {
     /// `{...}`, over any number of lines.
     fn braces(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
         let id = self.open(parent, key, Kind::Table, Node::INLINE, depth)?;
+        let mut table = Open { id, present: 0 };
         while self.gap()? != b'}' {
-            self.pair(id, depth + 1, Node::INLINE)?;
+            self.pair(&mut table, depth + 1, Node::INLINE)?;
             self.next_or(b'}')?;
         }
         self.at += 1;
