@@ -23,7 +23,6 @@ use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
-use crate::request::quote;
 
 mod filter;
 mod guarded;
@@ -256,22 +255,6 @@ impl<'a> Builder<'a> {
             self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
         Ok(())
-    }
-
-    /// What only mounts could keep from the run.
-    fn holes(&mut self, holes: &[&Path]) {
-        let shown: Vec<String> =
-            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
-        let more = match holes.len() {
-            0 => return,
-            1..=4 => String::new(),
-            n => format!(" and {} more", n - 4),
-        };
-        let what = shown.join(", ");
-        self.unheld(
-            Layer::Filesystem,
-            format!("without a mount namespace {what}{more} cannot be kept from the run"),
-        );
     }
 
     /// A layer is not held as the policy asks; where nothing requires it, that is at least said.
