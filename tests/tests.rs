@@ -21,6 +21,7 @@ mod messages;
 mod output;
 mod passing;
 mod policies;
+mod rates;
 mod runner;
 mod state;
 mod switch;
