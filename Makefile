@@ -41,6 +41,9 @@ install: release
 	install -D -m 0755 target/guardexec $(DESTDIR)$(PREFIX)/bin/guardexec
 	install -D -m 0644 man/guardexec.1 $(DESTDIR)$(PREFIX)/share/man/man1/guardexec.1
 	install -D -m 0644 man/guardexec-policy.5 $(DESTDIR)$(PREFIX)/share/man/man5/guardexec-policy.5
+	install -D -m 0644 man/guardexec-check.7 $(DESTDIR)$(PREFIX)/share/man/man7/guardexec-check.7
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/share/guardexec/checks policies/checks/*.py
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/guardexec/checks policies/checks/*.sql policies/checks/*.json policies/checks/*.toml
 
 clean:
 	cargo clean

@@ -1,22 +1,29 @@
 //! The way through the house: one request to one result, step by step.
 
+mod aftermath;
+mod asking;
 mod authorize;
+pub(crate) mod edit;
 mod explain;
+mod outgoing;
 mod outputs;
+mod permit;
 mod tool;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use authorize::{Authority, Authorized};
+use authorize::{Authority, Authorized, Came};
 pub use explain::{Explained, explain};
-pub use outputs::{Output, RESULT_TARGET};
+use outgoing::Origin;
+pub use outputs::{Output, Place, RESULT_TARGET};
 
 use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
-use crate::policy::model::{Policy, Syntax};
+use crate::policy::model::{Policy, Profile, Syntax};
+use crate::policy::oversight::{self, Led, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
@@ -24,9 +31,10 @@ use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
-use crate::request::{Ask, Request, Stdin};
-use crate::run::{self, How, RunError, Sinks};
+use crate::request::{Request, Stdin};
+use crate::run::{self, How, Leaving, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
+use crate::state;
 use crate::switch::Switch;
 use crate::sys;
 
@@ -56,6 +64,18 @@ pub struct Surroundings {
     pub load: LoadContext,
 }
 
+impl Surroundings {
+    /// What decides where the store is, besides the policies.
+    pub(crate) fn caller(&self, option: Option<PathBuf>) -> state::place::Caller {
+        state::place::Caller {
+            option,
+            xdg_state_home: self.facts.variable(b"XDG_STATE_HOME"),
+            home: self.facts.home.clone(),
+            uid: self.load.uid,
+        }
+    }
+}
+
 /// What came of a call.
 #[derive(Debug)]
 pub struct Answer {
@@ -63,6 +83,8 @@ pub struct Answer {
     pub doc: ResultDoc,
     /// More for a person: an excerpt of the policy, safe to print.
     pub excerpt: Option<String>,
+    /// What held the run, on its way out; waited for when this is dropped.
+    pub leaving: Option<Leaving>,
 }
 
 /// Judges and runs one request. Whatever happens, the caller gets a result.
@@ -77,7 +99,9 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let started = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
-    let excerpt = match through(call, around, outputs, &mut doc) {
+    doc.tool = ToolDoc::of_request(&call.request);
+    let mut leaving = None;
+    let excerpt = match through(call, around, outputs, &mut doc, &mut leaving) {
         Ok(()) => None,
         Err(error) => {
             doc.stage = Some(Stage::Policy.as_str());
@@ -89,7 +113,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
         let took = started.elapsed().unwrap_or_default();
         doc.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     }
-    Answer { doc, excerpt }
+    Answer { doc, excerpt, leaving }
 }
 
 /// The steps. An unusable policy ends them before anything else is looked at.
@@ -98,6 +122,7 @@ fn through(
     around: &Surroundings,
     outputs: &[Output],
     doc: &mut ResultDoc,
+    leaving: &mut Option<Leaving>,
 ) -> Result<(), PolicyError> {
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
@@ -113,47 +138,116 @@ fn through(
             return Ok(());
         }
     };
-    let command = match &call.request.ask {
-        Ask::Command(text) => Some(text.clone()),
-        _ => None,
-    };
-    let why = call.request.asker.why.clone();
-    if let Ask::Tool { name, arguments } = &call.request.ask {
-        doc.tool = Some(ToolDoc::asked(name, arguments));
+    if call.pass_through && outgoing::is_checked(&policies) {
+        doc.failed(
+            "output_checked",
+            "the policy checks the output before it goes out, so it cannot be passed through as it comes",
+            Some("use --output json or --output text"),
+        );
+        return unusable(&mut trail, doc);
     }
     let switches = Switch::all(&policies);
-    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
-    let Authorized { argv, decision } = match authority.authorize(call.request, &mut Vec::new()) {
-        Ok(authorized) => authorized,
+    let run_id = doc.run_id.clone();
+    let store = state::place::resolve(&policies, &around.caller(call.state))?;
+    let authority = Authority {
+        policies: &policies,
+        switches: &switches,
+        facts: &around.facts,
+        run_id: &run_id,
+        store: &store,
+        wait: call.wait,
+        dry: false,
+    };
+    under(&authority, call.request, call.pass_through, &mut trail, doc, leaving)
+}
+
+/// The call itself: authorized, recorded, carried out, judged once more before it goes out, remembered, recorded.
+fn under(
+    authority: &Authority<'_>,
+    request: Request,
+    pass_through: bool,
+    trail: &mut Trail,
+    doc: &mut ResultDoc,
+    leaving: &mut Option<Leaving>,
+) -> Result<(), PolicyError> {
+    let why = request.asker.why.clone();
+    doc.tool = ToolDoc::of_request(&request);
+    let mut by = Authorized::default();
+    let came = match authority.authorize(request, &mut by, &mut Vec::new()) {
+        Ok(came) => came,
         Err(error) => {
             let Err(unwritten) = trail.failed(doc, "policy", &error.one_line()) else { return Err(error) };
             trail::unrecorded(doc, &unwritten);
             return Ok(());
         }
     };
-    if let Some(argv) = &argv {
-        doc.of_words(argv);
-    }
-    let grant = settle(decision, doc);
+    let grant = settled(came, &mut by, doc);
+    let recorded = trail.asked(doc, std::mem::take(&mut by.events)).and_then(|()| match &grant {
+        Some(_) => Ok(()),
+        None => aftermath::remember(authority, &by, trail, doc),
+    });
     let asked = Asked {
-        words: argv.iter().flatten().map(|w| w.as_bytes()).collect(),
-        command: command.as_deref().filter(|_| argv.is_none()),
+        words: by.argv.iter().flatten().map(|w| w.as_bytes()).collect(),
+        command: by.command.as_deref().filter(|_| by.argv.is_none()),
         why: why.as_deref(),
     };
-    if let Err(error) = trail.decided(doc, &asked, grant.is_none()) {
+    if let Err(error) = recorded.and_then(|()| trail.decided(doc, &asked, grant.is_none())) {
         trail::unrecorded(doc, &error);
         return Ok(());
     }
     let Some(grant) = grant else { return Ok(()) };
-    carry_out(grant, &authority, call.pass_through, doc);
+    let origin = Origin {
+        rule: grant.rule.clone(),
+        ids: grant.ids.clone(),
+        tool: grant.tool.clone(),
+        cwd: grant.cwd.clone(),
+    };
+    *leaving = carry_out(grant, authority, pass_through, doc);
+    if authority.runs_more() {
+        // Programs of the policy's are started yet: none of them is to meet a child that is not its own.
+        drop(leaving.take());
+    }
+    outgoing::judge(authority, &origin, &by, doc);
+    if let Some(tool) = origin.tool.as_ref().filter(|tool| tool.action.is_none()) {
+        doc.shaped(tool);
+    }
     let switched = match doc.stage {
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
     };
-    if let Err(error) = switched.and_then(|()| trail.ended(doc)) {
+    let remembered = switched.and_then(|()| aftermath::remember(authority, &by, trail, doc));
+    if let Err(error) = remembered.and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
     }
     Ok(())
+}
+
+/// Records that guardexec itself ended the call before it was judged.
+fn unusable(trail: &mut Trail, doc: &mut ResultDoc) -> Result<(), PolicyError> {
+    let kind = doc.error.as_ref().map_or("error", |e| &e.kind).to_owned();
+    let message = doc.reason.clone().unwrap_or_default();
+    if let Err(error) = trail.failed(doc, &kind, &message) {
+        trail::unrecorded(doc, &error);
+    }
+    Ok(())
+}
+
+/// Writes what an authorization came to into the result; gives the grant where the request may run.
+fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant> {
+    doc.asked_by(&by.asker);
+    doc.checked(std::mem::take(&mut by.findings));
+    doc.warnings.append(&mut by.warnings);
+    doc.approval = by.approval.take();
+    if let Some(argv) = &by.argv {
+        doc.of_words(argv);
+    }
+    match came {
+        Came::To(decision) => settle(*decision, by.advice.as_deref(), doc),
+        Came::Cancelled(signal) => {
+            doc.cancelled(signal);
+            None
+        }
+    }
 }
 
 /// A policy whose own examples do not come out as it says is unusable.
@@ -181,13 +275,13 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
 }
 
 /// Writes the decision into the result; gives the grant where the request may run.
-fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
+fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Option<Grant> {
     match decision {
         Decision::Allow(grant) => {
             doc.granted(&grant);
             return Some(grant);
         }
-        Decision::Ask(grant) => doc.needs_approval(&grant),
+        Decision::Ask(grant) => doc.needs_approval(&grant, advice),
         Decision::Deny(denial) => doc.refused(&denial, Status::Denied),
         Decision::NotFound(denial) => doc.refused(&denial, Status::NotFound),
         Decision::NotExecutable(denial) => doc.refused(&denial, Status::ExecFailed),
@@ -196,27 +290,31 @@ fn settle(decision: Decision, doc: &mut ResultDoc) -> Option<Grant> {
     None
 }
 
-/// Confines and runs what was granted.
-fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, facts } = authority;
+/// Confines and runs what was granted. What held the run may be leaving yet.
+fn carry_out(
+    grant: Grant,
+    authority: &Authority<'_>,
+    pass_through: bool,
+    doc: &mut ResultDoc,
+) -> Option<Leaving> {
+    let switches = authority.switches;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
     let look: &dyn Fn() -> bool = &|| stopped().is_some();
     let stop = (!switches.is_empty()).then_some(look);
     if grant.tool.as_ref().is_some_and(|tool| tool.action.is_some()) {
-        if tool::act(grant, policies, pass_through, stop, doc) {
+        if tool::act(grant, authority, pass_through, stop, doc) {
             doc.switched_off(stopped().as_ref());
         }
-        return;
+        return None;
     }
-    let tool = grant.tool.take();
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
         Stdin::File(path) => Some(path.clone()),
         _ => None,
     };
     let sinks = if pass_through { Sinks::pass() } else { Ok(Sinks::keep()) };
-    let ended = match (confine(grant, policies, facts), sinks) {
+    let ended = match (confine(grant, authority), sinks) {
         (Ok(confinement), Ok(mut sinks)) => run::run(confinement, &mut sinks, stop),
         (Err(error), _) => Err(error.into()),
         (_, Err(error)) => Err(error.into()),
@@ -231,17 +329,21 @@ fn carry_out(mut grant: Grant, authority: &Authority<'_>, pass_through: bool, do
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });
             }
-            if let Some(tool) = &tool {
-                doc.shaped(tool);
-            }
+            return ended.leaving;
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+    None
 }
 
 /// The grant as what the kernel is to enforce.
-fn confine(grant: Grant, policies: &[Policy], facts: &Facts) -> Result<Confinement, PrepareError> {
+fn confine(mut grant: Grant, authority: &Authority<'_>) -> Result<Confinement, PrepareError> {
+    let Authority { policies, facts, store, .. } = authority;
+    if oversight::needs_state(policies) && grant.wanted.profile != Profile::Host {
+        // Who can read the store sees what others asked for, and who can write it approves himself.
+        grant.wanted.filesystem.deny.get_or_insert_default().push(store.to_path_buf());
+    }
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
     Ok(Confinement::prepare(grant, guarded(policies))?
         .with_caller_tmp(tmp)
@@ -260,7 +362,18 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    sources.chain(audits(policies).flat_map(trail::files_of)).collect()
+    // The store is a directory, and kept out of sight besides: see `confine`. A further word of a hook may name anything,
+    // and what is no file is not the policy's own.
+    let file = |led: &Led<'_>| match led.role {
+        Role::State => false,
+        Role::Word => led.path.is_file(),
+        Role::Switch | Role::Program => true,
+    };
+    let led = oversight::files(policies).into_iter().filter(file);
+    sources
+        .chain(led.map(|led| led.path.to_path_buf()))
+        .chain(audits(policies).flat_map(trail::files_of))
+        .collect()
 }
 
 fn audits(policies: &[Policy]) -> impl Iterator<Item = PathBuf> {

@@ -6,6 +6,10 @@ use std::process::Command;
 
 use crate::harness::{As, Bench, NOBODY};
 
+mod planted;
+mod record;
+mod streams;
+
 const WORKSPACE: &str =
     "allow = [\"bash\"]\n[sandbox]\nprofile = \"workspace\"\n[env]\nset = { PATH = \"/usr/bin:/bin\" }\n";
 

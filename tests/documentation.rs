@@ -132,7 +132,7 @@ fn every_stage_and_status_is_in_the_manual() {
 
 #[test]
 fn mandoc_finds_nothing() {
-    for name in ["guardexec.1", "guardexec-policy.5"] {
+    for name in ["guardexec.1", "guardexec-policy.5", "guardexec-check.7"] {
         let page = repository().join("man").join(name);
         match Command::new("mandoc").args(["-Tlint", "-Wwarning"]).arg(&page).output() {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => harness::skip("mandoc is not installed"),
@@ -146,8 +146,9 @@ fn mandoc_finds_nothing() {
 fn the_policies_in_the_manual_load() {
     let place = Place::new();
     place.file("base.toml", "version = 1\n");
-    let policies = Page::read("guardexec-policy.5").policies();
+    let mut policies = Page::read("guardexec-policy.5").policies();
     assert!(policies.len() > 8, "found only {} policies", policies.len());
+    policies.extend(Page::read("guardexec-check.7").policies());
     for (number, text) in policies.iter().enumerate() {
         let state = place.dir.to_str().expect("UTF-8");
         let text = text.replace("/var/log/guardexec", state).replace("~/.local/state/guardexec", state);
@@ -186,6 +187,27 @@ fn the_shipped_policies_are_clean() {
     for name in place.policies() {
         let done = place.shell(&format!("guardexec check policies/{name}"));
         assert_eq!(done.exit, Some(0), "policies/{name}\n{}", done.output);
+    }
+}
+
+#[test]
+fn the_shipped_policies_with_checks_are_clean() {
+    let place = Place::new();
+    let shipped = repository().join("policies/checks");
+    let entries = fs::read_dir(&shipped).expect("policies/checks");
+    let names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    for name in &names {
+        place.file(&format!("checks/{name}"), &fs::read_to_string(shipped.join(name)).expect("a file"));
+        if name.ends_with(".py") {
+            assert_eq!(place.shell(&format!("chmod 755 checks/{name}")).exit, Some(0));
+        }
+    }
+    let policies: Vec<_> = names.iter().filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(policies.len(), 2, "{names:?}");
+    for name in policies {
+        let done = place.shell(&format!("guardexec check checks/{name}"));
+        assert_eq!(done.exit, Some(0), "policies/checks/{name}\n{}", done.output);
     }
 }
 

@@ -66,6 +66,48 @@ as_both! {
     }
 }
 
+/// Keeps files in memory of 10 MiB each, so that no one look at what is open or mapped meets much of them.
+const HIDDEN: &str = r#"
+import array, ctypes, os, socket, sys, threading, time
+libc, how, size, kept = ctypes.CDLL(None), sys.argv[1], 10 << 20, []
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+def one():
+    if how == "unmapped":
+        at = libc.mmap(None, size, 3, 0x21, -1, 0)
+        libc.memset(at, 1, size), libc.madvise(at, size, 4), libc.munmap(at + 4096, size - 4096)
+        return
+    file = os.memfd_create("x", 8 if how == "sent" else 1)
+    for _ in range(size >> 20): os.write(file, b"x" * (1 << 20))
+    if how == "sent":
+        pair = socket.socketpair()
+        kept.append(pair)
+        pair[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+    elif how == "closed": libc.mmap(None, 4096, 1, 1, file, 0)
+    if how in ("sent", "closed"): os.close(file)
+def all():
+    if how == "thread": assert libc.unshare(0x400) == 0
+    if how == "private": assert libc.prctl(4, 0, 0, 0, 0) == 0
+    for _ in range(30): one()
+thread = threading.Thread(target=all)
+thread.start(); thread.join() if how != "thread" else time.sleep(3)
+time.sleep(3); print("survived")
+"#;
+
+as_both! {
+    fn memory_that_a_process_keeps_out_of_sight_counts(bench) {
+        bench.file("work/hidden.py", HIDDEN);
+        for how in ["unmapped", "closed", "sent", "private", "thread"] {
+            kinds(bench, "allow = [\"python3\"]\n[limits]\nmemory = \"64M\"\nwall_time = \"20s\"\n", |call| {
+                exceeded(&call.run(["python3", "hidden.py", how]), "memory", 137);
+            });
+        }
+    }
+}
+
 as_both! {
     fn t2_69_forks_do_not_multiply_processor_time(bench) {
         let burn = "perl -e '1 while (times)[0] < 0.8'";
@@ -127,6 +169,21 @@ as_both! {
         });
         let a = bench.host("allow = [\"perl\"]\n[limits]\nopen_files = 20\n").run(["perl", "-e", "my @f; for (1..50) { open(my $f, '<', '/dev/null') or last; push @f, $f } print scalar @f"]);
         a.ok("17");
+    }
+}
+
+as_both! {
+    fn a_run_keeps_its_core_limit_whatever_it_sets(bench) {
+        // 1 keeps a handler of the host away; 0, which every user may set, would not.
+        let script = "ulimit -Sc 0; ulimit -c 0; exec grep 'core file' /proc/self/limits";
+        for profile in ["strict", "workspace"] {
+            for held in ["auto", "groups"] {
+                let policy = format!("[[rule]]\nid = \"sh\"\nprogram = \"sh\"\ndecision = \"allow\"\nexec = [\"grep\"]\n[sandbox]\nprofile = {profile:?}\nprocesses = {held:?}\n");
+                let a = bench.policy(&policy).run(["sh", "-c", script]);
+                let words: Vec<&str> = a.str("stdout").split_whitespace().collect();
+                assert_eq!(words, ["Max", "core", "file", "size", "1", "1", "bytes"], "{}", a.show());
+            }
+        }
     }
 }
 

@@ -5,9 +5,11 @@
 #[macro_use]
 mod harness;
 
+mod approvals;
 mod arguments;
 mod attacks;
 mod audit;
+mod checks;
 mod cli;
 mod compatibility;
 mod demo;
@@ -19,6 +21,9 @@ mod messages;
 mod output;
 mod passing;
 mod policies;
+mod rates;
 mod runner;
+mod state;
 mod switch;
+mod tools;
 mod tree;

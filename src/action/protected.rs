@@ -24,7 +24,7 @@ pub(super) fn by_name(names: &[&OsStr]) -> bool {
         let parts: Vec<&str> = entry.split('/').collect();
         folded.windows(parts.len()).any(|window| window.iter().zip(&parts).all(|(name, part)| name == part))
     };
-    folded.iter().any(repository) || STARTUP.iter().any(|entry| startup(entry))
+    folded.iter().any(repository) || STARTUP.iter().any(startup)
 }
 
 /// Whether the directory is a repository's own, without a work tree around it or apart from it.

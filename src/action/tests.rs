@@ -1,1 +1,299 @@
+//! Actions in this process, on real directories, with everything in them that an action must not touch.
 
+mod writes;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use nix::sys::stat::Mode;
+
+use super::child::{Work, act};
+use super::*;
+use crate::policy::model::ActionKind;
+use crate::sandbox::raw::attack::Scratch;
+
+/// A root with a sibling that nothing may reach.
+struct Scene {
+    scratch: Scratch,
+    denied: Vec<PathBuf>,
+    guarded: Vec<PathBuf>,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        let scratch = Scratch::new(&format!("action-{name}"));
+        fs::create_dir_all(scratch.0.join("root/sub")).unwrap();
+        fs::create_dir_all(scratch.0.join("outside")).unwrap();
+        fs::write(scratch.0.join("outside/secret"), "secret").unwrap();
+        Scene { scratch, denied: Vec::new(), guarded: Vec::new() }
+    }
+
+    fn root(&self, path: &str) -> PathBuf {
+        self.scratch.0.join("root").join(path)
+    }
+
+    fn outside(&self, path: &str) -> PathBuf {
+        self.scratch.0.join("outside").join(path)
+    }
+
+    fn put(&self, path: &str, content: &str) -> PathBuf {
+        fs::create_dir_all(self.root(path).parent().unwrap()).unwrap();
+        fs::write(self.root(path), content).unwrap();
+        self.root(path)
+    }
+
+    fn work(&self, kind: ActionKind, path: &str, content: &str) -> Work {
+        let root_path = self.scratch.0.join("root");
+        let root = fs::File::open(&root_path).unwrap();
+        let call = ActionCall::for_test(kind, path, content, 64);
+        let shield = Shield::raise(&root_path, &self.denied, &self.guarded);
+        Work { call, root: OwnedFd::from(root), root_path, shield }
+    }
+
+    fn act(&self, kind: ActionKind, path: &str) -> Said {
+        act(&self.work(kind, path, ""))
+    }
+
+    fn read(&self, path: &str) -> Said {
+        self.act(ActionKind::ReadFile, path)
+    }
+
+    fn list(&self, path: &str) -> Said {
+        self.act(ActionKind::ListDir, path)
+    }
+
+    fn write(&self, path: &str, content: &str) -> Said {
+        act(&self.work(ActionKind::WriteFile, path, content))
+    }
+
+    fn delete(&self, path: &str) -> Said {
+        self.act(ActionKind::DeleteFile, path)
+    }
+
+    /// Every name below the root.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.root(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn done(text: &str) -> Said {
+    Said::Done(text.as_bytes().to_vec())
+}
+
+fn failed(text: &str) -> Said {
+    Said::Failed(text.into())
+}
+
+#[track_caller]
+fn refused(said: Said, part: &str) {
+    match said {
+        Said::Refused(refusal) if refusal.message.contains(part) => {}
+        other => panic!("{part:?} is not refused so: {other:?}"),
+    }
+}
+
+#[test]
+fn files_are_read_whole_or_not_at_all() {
+    let scene = Scene::new("read");
+    scene.put("a", "content\n");
+    scene.put("sub/b", "");
+    scene.put("fits", &"x".repeat(64));
+    scene.put("large", &"x".repeat(65));
+    assert_eq!(scene.read("a"), done("content\n"));
+    assert_eq!(scene.read("sub/b"), done(""));
+    assert_eq!(scene.read("fits"), done(&"x".repeat(64)));
+    assert_eq!(scene.read("large"), failed("'large' is 65 bytes long, more than max_size 64"));
+    assert_eq!(scene.read("none"), failed("'none' does not exist"));
+    assert_eq!(scene.read("none/a"), failed("'none' does not exist"));
+    assert_eq!(scene.read("a/b"), failed("'a' is not a directory"));
+    assert_eq!(scene.read("sub"), failed("'sub' is a directory"));
+    assert_eq!(
+        scene.read(&format!("{}/x", "y".repeat(300))),
+        failed(&format!("cannot read '{}/x': File name too long", "y".repeat(300)))
+    );
+}
+
+#[test]
+fn no_link_is_followed_anywhere() {
+    let scene = Scene::new("links");
+    scene.put("real", "real");
+    scene.put("sub/real", "real");
+    symlink("real", scene.root("file")).unwrap();
+    symlink("sub", scene.root("dir")).unwrap();
+    symlink("/", scene.root("slash")).unwrap();
+    symlink("/proc/self/root", scene.root("proc")).unwrap();
+    symlink(scene.outside("secret"), scene.root("out")).unwrap();
+    symlink("../outside", scene.root("up")).unwrap();
+    symlink(scene.outside("made"), scene.root("void")).unwrap();
+    for path in ["file", "dir/real", "slash/etc/passwd", "proc/etc/passwd", "out", "up/secret", "void"] {
+        refused(scene.read(path), "is a symbolic link");
+        refused(scene.write(path, "owned"), "is a symbolic link");
+        refused(scene.delete(path), "is a symbolic link");
+    }
+    for path in ["dir", "slash", "proc", "up"] {
+        refused(scene.list(path), "is a symbolic link");
+    }
+    assert_eq!(fs::read_to_string(scene.outside("secret")).unwrap(), "secret");
+    assert!(!scene.outside("made").exists());
+    assert_eq!(fs::read_to_string(scene.root("real")).unwrap(), "real");
+}
+
+#[test]
+fn magic_links_are_no_way_either() {
+    // A root that holds them: every process's own directory.
+    for path in ["self/root/etc/passwd", "self/cwd/Cargo.toml", "self/exe", "self/fd/0"] {
+        let call = ActionCall::for_test(ActionKind::ReadFile, path, "", 1 << 20);
+        let root = OwnedFd::from(fs::File::open("/proc").unwrap());
+        let work = Work { call, root, root_path: "/proc".into(), shield: Shield::default() };
+        refused(act(&work), "is a symbolic link");
+    }
+}
+
+#[test]
+fn only_regular_files_are_touched_and_nothing_waits() {
+    let scene = Scene::new("special");
+    nix::unistd::mkfifo(&scene.root("fifo"), Mode::from_bits_truncate(0o666)).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(scene.root("socket")).unwrap();
+    for path in ["fifo", "socket"] {
+        refused(scene.read(path), "is no regular file");
+        refused(scene.write(path, "x"), "is no regular file");
+        refused(scene.delete(path), "is no regular file");
+    }
+    assert_eq!(scene.write("sub", "x"), failed("'sub' is a directory"));
+    assert_eq!(scene.delete("sub"), failed("'sub' is a directory"));
+    assert_eq!(scene.list("fifo"), failed("'fifo' is not a directory"));
+    assert_eq!(scene.names(), ["fifo", "socket", "sub"]);
+}
+
+#[test]
+fn a_listing_is_sorted_marked_and_bounded() {
+    let scene = Scene::new("list");
+    scene.put("b", "");
+    scene.put("a\nb", "");
+    scene.put(".hidden", "");
+    symlink("b", scene.root("link")).unwrap();
+    assert_eq!(scene.list(""), done(".hidden\na\\x0ab\nb\nlink\tsymbolic link\nsub/\n"));
+    assert_eq!(scene.list("sub"), done(""));
+    assert_eq!(scene.list("b"), failed("'b' is not a directory"));
+    assert_eq!(scene.list("none"), failed("'none' does not exist"));
+    for n in 0..10 {
+        scene.put(&format!("sub/file-{n}"), "");
+    }
+    assert_eq!(scene.list("sub"), failed("the listing of 'sub' is longer than max_size 64"));
+}
+
+/// What a child that says nothing comes to: each in a process of its own, for the signals are the process's.
+#[test]
+fn an_action_ends_when_its_time_is_up_or_when_it_is_told_to() {
+    let waits = |deadline: Option<u64>, stop: Stop<'_>, signal: Option<i32>| {
+        let caught = Caught::install(&crate::run::END_SIGNALS).unwrap();
+        let (answer, _silent) = fd::pipe().unwrap();
+        if let Some(signal) = signal {
+            process::kill(process::own_pid(), signal).unwrap();
+        }
+        let deadline = deadline.map(|ms| Instant::now() + Duration::from_millis(ms));
+        Waiting { answer, deadline, stop, caught: &caught }.wait().unwrap()
+    };
+    let told = || true;
+    let inside = |body: &dyn Fn() -> bool| {
+        let pid = process::fork_for_test(|| i32::from(!body()));
+        loop {
+            match process::try_wait(pid) {
+                Waited::Reaped(_, status, _) => break assert_eq!(status, 0),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    };
+    inside(&|| matches!(waits(Some(50), None, None), How::TimedOut));
+    inside(&|| matches!(waits(Some(60_000), Some(&told), None), How::Stopped));
+    inside(&|| matches!(waits(None, None, Some(libc::SIGTERM)), How::Cancelled(libc::SIGTERM)));
+}
+
+#[test]
+fn a_name_is_deleted_and_nothing_else() {
+    let scene = Scene::new("delete");
+    scene.put("a", "a");
+    fs::hard_link(scene.root("a"), scene.outside("a")).unwrap();
+    assert_eq!(scene.delete("a"), done("deleted 'a'\n"));
+    assert_eq!(fs::read_to_string(scene.outside("a")).unwrap(), "a");
+    assert_eq!(scene.delete("a"), failed("'a' does not exist"));
+}
+
+#[test]
+fn what_is_denied_is_kept_by_what_it_is() {
+    let mut scene = Scene::new("denied");
+    scene.put("secrets/key", "k");
+    scene.put("plain", "p");
+    fs::hard_link(scene.root("secrets/key"), scene.root("alias")).unwrap();
+    fs::hard_link(scene.outside("secret"), scene.root("hard")).unwrap();
+    symlink("secrets", scene.root("elsewhere")).unwrap();
+    let key = scene.root("secrets/key");
+    scene.denied = vec![scene.root("elsewhere"), key, scene.root("absent"), scene.outside("secret")];
+    for path in ["secrets/key", "alias", "secrets/new", "hard", "absent"] {
+        for said in [scene.read(path), scene.write(path, "x"), scene.delete(path)] {
+            refused(said, "lies in what [filesystem] deny keeps");
+        }
+    }
+    refused(scene.list("secrets"), "lies in what [filesystem] deny keeps");
+    assert_eq!(scene.read("plain"), done("p"));
+    assert!(!scene.root("absent").exists());
+    scene.denied = vec![scene.scratch.0.clone()];
+    refused(scene.read("plain"), "lies in what [filesystem] deny keeps");
+}
+
+#[test]
+fn what_the_policy_leads_to_is_kept_whether_it_is_there_or_not() {
+    let mut scene = Scene::new("guarded");
+    scene.put("policy.toml", "version = 1");
+    scene.put("state/db", "x");
+    scene.guarded = vec![scene.root("policy.toml"), scene.root("switch"), scene.root("state")];
+    for path in ["policy.toml", "switch", "state/db", "state/new"] {
+        for said in [scene.read(path), scene.write(path, "x"), scene.delete(path)] {
+            refused(said, "guardexec's policy leads to");
+        }
+    }
+    refused(scene.list("state"), "guardexec's policy leads to");
+    assert_eq!(scene.names(), ["policy.toml", "state", "sub"]);
+}
+
+#[test]
+fn what_makes_the_host_run_code_is_read_and_not_changed() {
+    let scene = Scene::new("protected");
+    scene.put(".git/config", "[core]\n\thooksPath = .husky\n[include]\n\tpath = ../more\n");
+    scene.put("sub/.vscode/tasks.json", "{}");
+    for path in [
+        "bare.git/HEAD",
+        "bare.git/config",
+        "bare.git/objects/x",
+        "bare.git/refs/x",
+        "more",
+        ".husky/pre-commit",
+    ] {
+        scene.put(path, "x");
+    }
+    for path in [
+        ".git/config",
+        ".git/hooks-new",
+        "sub/.vscode/tasks.json",
+        "sub/.envrc",
+        ".bashrc",
+        "bare.git/config",
+        "bare.git/refs/x",
+        "more",
+        ".husky/pre-commit",
+        ".husky/new",
+    ] {
+        refused(scene.write(path, "owned"), "make the host run code");
+        refused(scene.delete(path), "make the host run code");
+    }
+    assert_eq!(scene.read("sub/.vscode/tasks.json"), done("{}"));
+    assert_eq!(scene.read("more"), done("x"));
+    assert_eq!(scene.write("sub/x", "y"), done("created 'sub/x' (1 bytes)\n"));
+}

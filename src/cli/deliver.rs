@@ -11,7 +11,7 @@ use super::meant::OutputOptions;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
 use crate::sys::fd;
-use crate::{Answer, Output, RESULT_TARGET};
+use crate::{Answer, Output, Place, RESULT_TARGET};
 
 /// Where the JSON result goes besides standard output; opened before anything runs.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Copies {
                 .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
             fd::set_nonblocking(file.as_fd(), false)
                 .map_err(|e| format!("cannot write --result-file {shown}: {e}"))?;
-            outputs.push(Output { file, replace: true });
+            outputs.push(Output { file, replace: true, place: Place::of(path) });
         }
         if let Some(number) = options.result_fd {
             if number == 0 || (number == 1 && options.format == Format::Json) {
@@ -53,7 +53,7 @@ impl Copies {
             if !fd::is_writable(copy.as_fd()).unwrap_or(false) {
                 return Err(format!("cannot write --result-fd {number}: it is not open for writing"));
             }
-            outputs.push(Output { file: File::from(copy), replace: false });
+            outputs.push(Output { file: File::from(copy), replace: false, place: None });
         }
         Ok(Copies { outputs })
     }
@@ -73,7 +73,7 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let spared =
         |output: &Output| refused || (doc.policy.is_empty() && !output.holds_no_more_than_a_result());
     for mut output in copies.outputs.into_iter().filter(|output| !spared(output)) {
-        if let Err(error) = output.empty().and_then(|()| output.file.write_all(line.as_bytes())) {
+        if let Err(error) = output.write(line.as_bytes()) {
             say(&format!("guardexec: cannot write the result: {error}"));
         }
     }

@@ -14,9 +14,11 @@ pub mod args;
 mod deliver;
 mod entry;
 pub mod meant;
+mod plain;
 mod rates;
 mod selftest;
 mod session;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -25,8 +27,8 @@ mod verbs;
 pub use entry::main;
 
 use args::{
-    ApprovalsVerb, AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RatesArgs, RunArgs,
-    SchemaArgs, SelftestArgs, SessionVerb, ToolsArgs, Verbs, VerifyArgs,
+    ApprovalsVerb, ApproveArgs, AuditVerb, CheckArgs, CompletionsArgs, DoctorArgs, ExplainArgs, RatesArgs,
+    RunArgs, SchemaArgs, SelftestArgs, SessionVerb, ToolsArgs, Verbs, VerifyArgs,
 };
 
 /// What was typed.
@@ -83,7 +85,8 @@ impl std::error::Error for UsageError {}
 
 /// Parses what was typed, the program's own name first (as [`std::env::args_os`] gives it).
 ///
-/// A run is the frequent case and has to start fast, so the verbs are only built where one is named.
+/// A run is the frequent case and has to start fast, so the verbs are only built where one is named, and where the line is
+/// [`plain`] nothing is.
 ///
 /// # Errors
 /// [`UsageError`], which is never `--help` or `--version`.
@@ -126,14 +129,22 @@ const NO_VERB: &str = "a program and its arguments stand after `--`; the verbs a
                        session, audit, doctor, selftest, schema, completions and help";
 
 fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Some(run) = plain::read(&words[1..]) {
+        return Ok(Cli::Run(Box::new(run)));
+    }
     let matches = RunArgs::command().try_get_matches_from(words)?;
     let run = RunArgs::from_arg_matches(&matches)?;
     Ok(Cli::Run(Box::new(run)))
 }
 
 fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let (words, edited) = without_edit(words);
     let matches = Verbs::command().try_get_matches_from(words)?;
     Ok(match Verbs::from_arg_matches(&matches)? {
+        Verbs::Approvals { verb: ApprovalsVerb::Approve(args) } => {
+            let argv = if edited.is_empty() { args.argv } else { edited.to_vec() };
+            Cli::Approvals(ApprovalsVerb::Approve(ApproveArgs { argv, ..args }))
+        }
         Verbs::Check(args) => Cli::Check(args),
         Verbs::Explain(args) => Cli::Explain(args),
         Verbs::Tools(args) => Cli::Tools(args),
@@ -146,6 +157,21 @@ fn parse_verb(words: &[OsString]) -> Result<Cli, clap::Error> {
         Verbs::Schema(args) => Cli::Schema(args),
         Verbs::Completions(args) => Cli::Completions(args),
     })
+}
+
+/// What stands behind the `--argv` of `approvals approve` is somebody's command and taken as it is, `--` and words that look
+/// like options included; clap sees one word in its place.
+fn without_edit(words: &[OsString]) -> (Vec<OsString>, &[OsString]) {
+    let approve =
+        words.get(1).is_some_and(|verb| verb == "approvals") && words.get(2).is_some_and(|v| v == "approve");
+    match words.iter().position(|word| word == "--argv").filter(|_| approve) {
+        Some(at) if at + 1 < words.len() => {
+            let mut seen = words[..=at].to_vec();
+            seen.push(OsString::from("WORD"));
+            (seen, &words[at + 1..])
+        }
+        _ => (words.to_vec(), &[]),
+    }
 }
 
 /// Help and version come as clap errors; all others become one line.

@@ -254,7 +254,7 @@ fn the_inherited_agent_binds() {
 #[test]
 fn usage_errors_are_one_line() {
     let after = "(a program and its arguments stand after `--`)";
-    let verbs = "; the verbs are check, explain, audit, doctor, selftest, schema, completions and help)";
+    let verbs = "; the verbs are check, explain, tools, rates, approvals, session, audit, doctor, selftest, schema, completions and help)";
     for (words, line) in [
         (&[][..], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),
         (&["--"], "nothing to run: give a program after `--`, or one of --command, --tool and --request".to_string()),
@@ -282,8 +282,8 @@ fn usage_errors_are_one_line() {
         (&["audit"], "'guardexec audit' requires a subcommand but one was not provided [subcommands: verify]".into()),
         (&["audit", "verify"], "the following required arguments were not provided: <FILE>...".into()),
         (&["audit", "verify", "f", "--expect", "1"], "invalid value '1' for '--expect <SEQ:HASH>': it is SEQ:HASH, a whole number and 64 lower-case hex digits".into()),
-        (&["--evidence", "e", "--", "a"], "--evidence: this version takes no evidence yet".into()),
-        (&["--request", "-", "--evidence", "e"], "--evidence: this version takes no evidence yet".into()),
+        (&["--evidence", "/none/e", "--", "a"], "the evidence /none/e cannot be read: No such file or directory".into()),
+        (&["--evidence", "/", "--", "a"], "the evidence / is not a regular file".into()),
         (&["doctor", "x"], "unexpected argument 'x' found".into()),
     ] {
         assert_eq!(refused(words), line, "{words:?}");
@@ -355,4 +355,21 @@ fn help_and_version() {
     assert!(matches!(typed(&["-V"]), Ok(Cli::Version(text)) if text == version));
     // Not where they are a program's own.
     assert_eq!(argv(&request(&["--", "--help"])), ["--help"]);
+}
+
+#[test]
+fn edited_words_are_taken_as_they_are() {
+    let argv = |words: &[&str]| match typed(words) {
+        Ok(Cli::Approvals(ApprovalsVerb::Approve(args))) => (args.which.id, args.note, args.argv),
+        other => panic!("{other:?}"),
+    };
+    let words = ["git", "--", "-x", "--argv", "--json", "--note", "-h"];
+    let (id, note, edited) =
+        argv(&[&["approvals", "approve", "x1", "--note", "n", "--argv"][..], &words].concat());
+    assert_eq!((id.as_str(), note.as_deref()), ("x1", Some("n")));
+    assert_eq!(edited, words);
+    let (_, _, edited) = argv(&["--state", "/s", "approvals", "approve", "x1", "--argv", "date"]);
+    assert_eq!(edited, ["date"]);
+    assert!(argv(&["approvals", "approve", "x1"]).2.is_empty());
+    assert!(refused(&["approvals", "approve", "x1", "--argv"]).contains("--argv"));
 }

@@ -102,7 +102,7 @@ fn finding(code: &str, at: Option<&Place>, message: &str, hint: Option<&str>) ->
     })
 }
 
-fn print_json(value: &serde_json::Value) {
+pub(super) fn print_json(value: &serde_json::Value) {
     let line = safe_json::to_line(value).expect("keys are strings");
     put(format!("{line}\n").as_bytes());
 }

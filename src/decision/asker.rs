@@ -3,13 +3,16 @@
 //! A rule with `agents` counts for the askers it names and for all below them. What is below can only have less:
 //! `builder/x` gets no rule that grants to it alone and nothing to `builder`.
 
-use super::{Denial, Judged, Stage};
+use super::{Decision, Denial, Facts, Judged, Stage};
 use crate::decision::shown::repr;
 use crate::policy::model::Rule;
 use crate::request::Asker;
 
 /// Checks the asker's names and binds them to the inherited one.
-pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
+///
+/// # Errors
+/// The decision that ends judging: a name that cannot be one, or that the inherited one does not allow.
+pub fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
     if let Err(error) = asker.check() {
         return Denial::new(Stage::Command, "asker_invalid", error.message)
             .hint("use printable names without control characters")
@@ -29,13 +32,26 @@ pub(super) fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
     }
 }
 
+/// The asker that a verb answers for, bound to the inherited one.
+///
+/// # Errors
+/// One sentence on why there can be no such asker.
+pub fn asker_of(named: Option<&str>, facts: &Facts) -> Result<Option<String>, String> {
+    let mut asker = Asker { agent: named.map(str::to_owned), ..Asker::default() };
+    match settle(&mut asker, facts.agent.as_deref()).map_err(|ended| *ended) {
+        Ok(()) => Ok(asker.agent),
+        Err(Decision::Deny(denial) | Decision::Invalid(denial)) => Err(denial.message),
+        Err(other) => Err(format!("{other:?}")),
+    }
+}
+
 /// Whether the rule speaks of this asker. Without an asker, rules for certain agents do not count.
 pub(super) fn covers(rule: &Rule, agent: Option<&str>) -> bool {
     listed(rule.agents.as_deref(), agent)
 }
 
 /// Whether a list of askers speaks of this one; no list speaks of all.
-fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
+pub fn listed(agents: Option<&[String]>, agent: Option<&str>) -> bool {
     let Some(listed) = agents else { return true };
     let Some(agent) = agent else { return false };
     listed.iter().any(|name| {
@@ -57,7 +73,6 @@ pub(super) fn granted(agents: Option<&[String]>, agent: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::Decision;
     use crate::decision::tests::made::allow;
 
     fn rule(agents: &[&str]) -> Rule {

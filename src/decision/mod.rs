@@ -9,7 +9,6 @@ mod asker;
 mod closed;
 mod command;
 mod cwd;
-mod decimal;
 mod denial;
 mod environment;
 mod examples;
@@ -40,6 +39,7 @@ use crate::policy::model::{
 use crate::program::Program;
 use crate::request::Stdin;
 
+pub use asker::{asker_of, listed, settle as settle_asker};
 pub use command::policy_path;
 pub use environment::clean_environment;
 pub use examples::{ExampleFailure, Split, run_examples};
@@ -266,6 +266,20 @@ pub struct Grant {
     pub(crate) wanted: Wanted,
     /// Sentences for the result's `warnings`.
     pub(crate) warnings: Vec<String>,
+}
+
+impl Grant {
+    /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows.
+    pub(crate) fn ask_for(&mut self, reason: String) {
+        self.verdict = Verdict::Ask;
+        self.asks.push(reason);
+    }
+
+    /// All who had to be asked have agreed. Only `approval` answers, and what it answers is the asking alone.
+    pub(crate) fn approved(mut self) -> Grant {
+        self.verdict = Verdict::Allow;
+        self
+    }
 }
 
 /// What judging may know of the caller and the machine.

@@ -36,7 +36,7 @@ fn an_ask_rule_alone_asks_for_what_it_speaks_of_and_allows_nothing_else() {
     let policy = [policy(vec![ask])];
     let grant = granted(judged(&policy, "echo push"));
     assert_eq!((grant.verdict, grant.rule.id.as_str()), (Verdict::Ask, "ask:echo"));
-    assert!(grant.program.as_ref().unwrap().sha256.is_some(), "what a person approves has its hash");
+    assert!(grant.program.expect("a program").sha256.is_some(), "what a person approves has its hash");
     assert_eq!(outcome(&judged(&policy, "echo status")), "deny:arguments_not_allowed");
 }
 

@@ -48,12 +48,8 @@ pub struct Asked<'p> {
 /// The checks of all policies that speak of a request which these rules and tools decided, in the order in which
 /// they stand.
 pub fn checks_for<'p>(policies: &'p [Policy], on: CheckOn, ids: &[&str]) -> Vec<Asked<'p>> {
-    let speaks = |check: &Check| {
-        let matches = check.matches.as_ref();
-        check.on == on && matches.is_none_or(|names| names.iter().any(|name| ids.contains(&name.as_str())))
-    };
     let of = |policy: &'p Policy| {
-        let checks = policy.oversight.checks.iter().filter(|check| speaks(check));
+        let checks = policy.oversight.checks.iter().filter(|check| check.on == on && check.speaks_of(ids));
         checks.map(|check| Asked { check, path: policy_path(policy) })
     };
     policies.iter().flat_map(of).collect()
@@ -167,7 +163,7 @@ pub struct Finding {
     pub severity: Severity,
     /// Its reason, bounded and escaped; of a check that failed, what went wrong with it.
     pub reason: String,
-    /// The last of what it wrote to standard error, bounded and escaped; empty unless it failed. For the operator alone:
-    /// it may repeat what the check read.
+    /// Of a check on a request that failed: the last of what it wrote to standard error, bounded and escaped. For the
+    /// operator alone. Of a check on an output nothing is kept, since it may repeat the output.
     pub stderr: String,
 }

@@ -14,6 +14,7 @@ use crate::hook::tests::{Bench, apart, facts};
 use crate::policy::model::Hook;
 
 mod failing;
+mod manual;
 mod outputs;
 mod requests;
 mod shipped;

@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use attend::{run, run_all};
-pub use trusted::{files_of, open};
+pub use trusted::open;
 
 use crate::policy::model::Hook;
 use crate::run::LimitKind;
 
 /// The most that is kept of what a hook wrote to its standard error: the last bytes.
-pub const STDERR_TAIL: usize = 2 << 10;
+pub const STDERR_TAIL: usize = 1 << 10;
 
 /// How many run at once; the next one starts when one has ended.
 pub const SIDE_BY_SIDE: usize = 16;

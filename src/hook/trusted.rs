@@ -34,12 +34,6 @@ pub fn open(hook: &Hook, path: &[PathBuf]) -> Result<Program, String> {
     Ok(program)
 }
 
-/// The files that a hook leads to, canonical: what a run must not be able to write.
-pub fn files_of(hook: &Hook) -> Vec<PathBuf> {
-    let words = hook.argv.iter().map(Path::new).filter(|word| word.is_absolute());
-    words.filter_map(|word| word.canonicalize().ok()).filter(|path| path.is_file()).collect()
-}
-
 fn shown(path: &Path) -> String {
     display(path.as_os_str().as_bytes())
 }

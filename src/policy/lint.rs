@@ -1,5 +1,6 @@
 //! What a policy's author should look at again: it loads, and may not mean what they think.
 
+mod confinement;
 mod oversight;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,13 +10,13 @@ use super::error::printable;
 use super::hooks::is_hook;
 use super::model::{EnvPolicy, Place, Policy, Profile, Rule, Tool, Verdict};
 use super::runners::runs_arguments;
-use super::schema::placeholders;
+use super::template::placeholders;
 
 /// One thing to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
-    /// `limits_without_effect`, `text_becomes_code`, `unused_parameter`, `hook_unusable`, `untrusted_file`,
+    /// `limits_without_effect`, `missing_path`, `starts_nothing`, `text_becomes_code`, `unused_parameter`, `hook_unusable`, `untrusted_file`,
     /// `switch_directory_missing`, `self_approval`, `never_told`, `rate_without_parameter`, `rate_parameter_optional`,
     /// `sum_of_negatives`, `alert_never_fires`, `never_asks`.
     pub code: &'static str,
@@ -40,6 +41,7 @@ pub fn lint(policy: &Policy) -> Vec<Finding> {
             environment(policy, env, Some(&rule.at), &mut findings);
         }
     }
+    confinement::lint(policy, &mut findings);
     for tool in policy.tools.values() {
         template(tool, &mut findings);
     }
@@ -179,9 +181,14 @@ fn harmless(value: &str) -> bool {
 /// The line on which a variable's name stands, the last file first; the compiled policy keeps no place for it.
 fn find(policy: &Policy, name: &str) -> Place {
     let (quoted, literal, assigned) = (format!("\"{name}\""), format!("'{name}'"), format!("{name} ="));
+    line_with(policy, &[&quoted, &literal, &assigned])
+}
+
+/// The first line that holds one of these in its code, the last file first; else the file's first.
+fn line_with(policy: &Policy, any: &[&str]) -> Place {
     let holds = |line: &str| {
         let code = line.trim_start();
-        !code.starts_with('#') && [&quoted, &literal, &assigned].iter().any(|n| code.contains(n.as_str()))
+        !code.starts_with('#') && any.iter().any(|n| code.contains(n))
     };
     for source in policy.sources.iter().rev() {
         if let Some(index) = source.text.lines().position(holds) {
@@ -218,12 +225,10 @@ fn template(tool: &Tool, findings: &mut Vec<Finding>) {
             hint: Some("pass it as an argument of its own after the code".to_owned()),
         });
     }
-    if tool.action.is_some() {
-        return;
-    }
-    for param in &tool.params {
-        if !tool.argv.iter().chain(&tool.stdin).any(|word| placeholders(word).any(|name| name == param.name))
-        {
+    // A built-in action knows its own parameters.
+    for param in tool.params.iter().filter(|_| tool.action.is_none()) {
+        let mut words = tool.argv.iter().chain(&tool.stdin);
+        if !words.any(|word| placeholders(word).any(|name| name == param.name)) {
             findings.push(Finding {
                 code: "unused_parameter",
                 message: format!(

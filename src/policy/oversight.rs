@@ -8,6 +8,7 @@ use super::error::{ErrorKind, PolicyError, printable};
 use super::model::{
     ApprovalPolicy, AskBy, Check, Hook, KillSwitch, Place, Policy, Rate, SessionPolicy, StatePolicy, Verdict,
 };
+use crate::sys::canonical;
 
 /// Every `[kill_switch]`, with its policy: any of them stops.
 pub fn kill_switches(policies: &[Policy]) -> impl Iterator<Item = (&Policy, &KillSwitch)> {
@@ -61,8 +62,17 @@ pub fn state_dir(policies: &[Policy], given: Option<&Path>) -> Result<Option<Pat
 }
 
 fn same_directory(a: &Path, b: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    a == b || real(a).is_some_and(|a| Some(a) == real(b))
+    a == b || settled(a) == settled(b)
+}
+
+/// The path with every link resolved, as far as it exists; what does not exist yet stays as it is written.
+fn settled(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|dir| Some((dir, canonical(dir).ok()?)));
+    match there.map(|(dir, real)| (path.strip_prefix(dir), real)) {
+        Some((Ok(rest), real)) if !rest.as_os_str().is_empty() => real.join(rest),
+        Some((_, real)) => real,
+        None => path.to_owned(),
+    }
 }
 
 fn shown(path: &Path) -> String {
@@ -121,6 +131,21 @@ pub struct Asked<'p> {
     pub notify: Vec<&'p Hook>,
     /// All that are told of one without an answer, and after how long.
     pub escalate: Vec<(&'p Hook, Duration)>,
+}
+
+impl Asked<'_> {
+    /// Who would be asked, for people.
+    pub fn in_words(&self) -> String {
+        if self.nobody.is_some() {
+            return "nobody may be asked: denied".to_owned();
+        }
+        let programs = self.programs.iter().filter_map(|hook| hook.argv.first());
+        let mut who: Vec<String> =
+            programs.map(|program| format!("the program {}", printable(program))).collect();
+        who.extend(self.tty.then(|| "whoever sits at the terminal".to_owned()));
+        who.extend(self.queue.then(|| "a person, by way of the queue".to_owned()));
+        format!("asks {}", who.join(", then "))
+    }
 }
 
 /// Settles the `[approval]` of all policies where those ask for which `asks` says so. As in everything else each has its

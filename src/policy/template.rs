@@ -31,6 +31,14 @@ pub fn pieces(word: &str) -> Vec<Piece<'_>> {
     out
 }
 
+/// The names of the parameters in a word, in order.
+pub fn placeholders(word: &str) -> impl Iterator<Item = &str> {
+    pieces(word).into_iter().filter_map(|piece| match piece {
+        Piece::Param(name) => Some(name),
+        Piece::Text(_) => None,
+    })
+}
+
 fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
@@ -67,9 +75,8 @@ mod tests {
                 Param(name) => format!("{{{name}}}"),
             }).collect();
             proptest::prop_assert_eq!(&again, &word);
-            let names: Vec<&str> = super::super::schema::placeholders(&word).collect();
-            let ours: Vec<&str> = pieces(&word).iter().filter_map(|p| match p { Param(n) => Some(*n), Text(_) => None }).collect();
-            proptest::prop_assert_eq!(names, ours);
+            let plain = placeholders(&word).all(|name| !name.is_empty() && !name.contains(['{', '}']));
+            proptest::prop_assert!(plain);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
+use crate::sys::swapping::Swapping;
 
 /// A directory of the test's own, removed at its end.
 struct Dir(PathBuf);
@@ -125,4 +126,24 @@ fn only_a_plain_path_without_links_is_taken_as_canonical() {
     assert_eq!(open_by_path(&dir.join("none"), OFlag::empty()).unwrap_err(), Errno::ENOENT);
     assert_eq!(open_by_path(&dir.join("file/x"), OFlag::empty()).unwrap_err(), Errno::ENOTDIR);
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn t3_103_a_program_swapped_for_a_link_is_the_one_whose_path_is_told() {
+    let dir = Dir::new("swap");
+    let (inside, outside) = (dir.file("in/x", 0o755, "#!in"), dir.file("out/x", 0o755, "#!out"));
+    symlink(&outside, dir.0.join("in/y")).expect("link");
+    let identity = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("there"));
+    let (of_inside, of_outside) = (identity(&inside), identity(&outside));
+    let mut met = [0; 2];
+    let swapping = Swapping::start(inside.clone(), dir.0.join("in/y"));
+    for _ in 0..10_000 {
+        let Ok(program) = find("x".as_ref(), &[dir.0.join("in")]) else { continue };
+        let open = nix::sys::stat::fstat(&program.file).expect("open").st_ino;
+        let told = if program.path.starts_with(dir.0.join("in")) { of_inside } else { of_outside };
+        assert_eq!((program.inode, open), (told, told), "{}", program.path.display());
+        met[usize::from(told == of_outside)] += 1;
+    }
+    drop(swapping);
+    assert!(met.iter().all(|n| *n > 0), "both were met: {met:?}");
 }

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef, Stage};
-use crate::policy::model::{Bound, EffectiveLimits, Layer, Policy, Profile, Verdict};
+use crate::guard::Finding;
+use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Layer, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
+use crate::request::units::{show_duration, show_size};
 use crate::run::{Captured, Ended, How, LimitKind};
 use crate::sandbox::{Enforced, Step};
-use crate::switch::Stopped;
 
 use super::json;
 use super::result::{
-    ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, ViolationDoc, words,
+    CheckDoc, ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, SeverityDoc,
+    ViolationDoc, words,
 };
 use super::status::Status;
 use super::text;
@@ -63,6 +65,22 @@ impl ResultDoc {
         self.warnings.extend(grant.warnings.iter().cloned());
     }
 
+    /// What checks said, for the next audit record.
+    pub fn checked(&mut self, findings: Vec<Finding>) {
+        self.checks.extend(findings.into_iter().map(|f| CheckDoc {
+            check: f.check,
+            on: match f.on {
+                CheckOn::Request => "request",
+                CheckOn::Output => "output",
+            },
+            verdict: f.verdict,
+            failed: f.failed,
+            severity: SeverityDoc(f.severity),
+            reason: f.reason,
+            stderr: f.stderr,
+        }));
+    }
+
     /// A refusal, or a request that cannot run for another cause.
     pub fn refused(&mut self, denial: &Denial, status: Status) {
         self.status = status;
@@ -103,17 +121,26 @@ impl ResultDoc {
         });
     }
 
-    /// A person has to approve it first.
-    pub fn needs_approval(&mut self, grant: &Grant) {
+    /// A person has to approve it first. `advice`: what the asker can do, where the request was filed.
+    pub fn needs_approval(&mut self, grant: &Grant, advice: Option<&str>) {
         self.granted(grant);
+        let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
+        self.reason = Some(why.clone());
+        self.decision = Some(Verdict::Ask.as_str());
         self.status = Status::NeedsApproval;
-        self.stage = Some("approval");
+        self.stage = Some(Stage::Approval.as_str());
         self.exit_status = Status::NeedsApproval.exit_status(None, None);
+        let id = self
+            .approval
+            .as_ref()
+            .map(|approval| format!("; approval {} is {}", approval.id, approval.state));
         self.text = text::blocked(
-            &format!("a person has to approve this first ({}, {})", grant.reason, grant.rule.at),
-            Some(
-                "nothing ran; ask the operator to run it, or change the request so that an allow rule matches",
+            &format!(
+                "a person has to approve this first ({why}, {}){}",
+                grant.rule.at,
+                id.unwrap_or_default()
             ),
+            Some(advice.unwrap_or("nothing ran; run it to have it asked")),
         );
     }
 
@@ -127,6 +154,7 @@ impl ResultDoc {
         self.max_rss_bytes = ended.max_rss;
         self.processes = ended.processes.map(u64::from);
         self.survivors = Some(ended.survivors.into());
+        self.planted = ended.planted;
         self.warnings.extend(ended.warnings.iter().cloned());
         if ended.unreaped {
             self.warnings.push(
@@ -152,21 +180,6 @@ impl ResultDoc {
             }
             _ => self.ran_text(ended, limits),
         }
-    }
-
-    /// The kill switch ended the run. `by`: what it says now; nothing where it is off again already.
-    pub fn switched_off(&mut self, by: Option<&Stopped>) {
-        let sentence = by.map_or_else(|| "the kill switch was on".to_owned(), Stopped::sentence);
-        self.stage = Some(Stage::KillSwitch.as_str());
-        self.text =
-            text::failed(&format!("{sentence}; the run was killed"), by.map(Stopped::hint).as_deref());
-        let kept: Vec<&str> =
-            [&self.stdout, &self.stderr].into_iter().flatten().map(String::as_str).collect();
-        for kept in kept.into_iter().filter(|kept| !kept.is_empty()) {
-            self.text.push('\n');
-            self.text.push_str(kept);
-        }
-        self.reason = Some(sentence);
     }
 
     /// The program never ran: which step failed, and what that means for the caller.
@@ -360,10 +373,10 @@ fn limit_docs(limits: &EffectiveLimits, ended: &Ended) -> Vec<(&'static str, Lim
 
 fn limit_value(kind: LimitKind, limits: &EffectiveLimits) -> Option<String> {
     match kind {
-        LimitKind::WallTime => limits.wall_time.get().map(text::duration),
-        LimitKind::CpuTime => limits.cpu_time.get().map(text::duration),
-        LimitKind::Memory => limits.memory.get().map(text::size),
-        LimitKind::FileSize => limits.file_size.get().map(text::size),
+        LimitKind::WallTime => limits.wall_time.get().map(show_duration),
+        LimitKind::CpuTime => limits.cpu_time.get().map(show_duration),
+        LimitKind::Memory => limits.memory.get().map(show_size),
+        LimitKind::FileSize => limits.file_size.get().map(show_size),
         LimitKind::Pids => limits.pids.get().map(|n| n.to_string()),
     }
 }

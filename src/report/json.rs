@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
+pub use crate::request::quote::lossless;
+
 /// Code points that are written as escapes, besides C0. Inclusive ranges, ascending.
 const ESCAPED: [(u32, u32); 12] = [
     (0x7f, 0x9f),       // DEL, C1
@@ -61,23 +63,6 @@ pub fn to_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::E
     String::from_utf8(out).map_err(|e| serde_json::Error::io(io::Error::other(e)))
 }
 
-/// Bytes as text without loss: UTF-8 as it is; in anything else each byte that does not belong to a valid
-/// character becomes `\xHH` and each backslash is doubled. Which of the two a text is has to be told apart by
-/// other means (records list the words that were escaped).
-pub fn lossless(bytes: &[u8]) -> String {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return text.to_owned();
-    }
-    let mut out = String::with_capacity(bytes.len() + 16);
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(&chunk.valid().replace('\\', "\\\\"));
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,12 +85,6 @@ mod tests {
     fn keys_are_escaped_too() {
         let map = std::collections::BTreeMap::from([("k\u{202e}\n", 1)]);
         assert_eq!(to_line(&map).unwrap(), "{\"k\\u202e\\n\":1}");
-    }
-
-    #[test]
-    fn bytes_outside_utf8_are_spelled_out() {
-        assert_eq!(lossless(b"plain \\xff"), "plain \\xff");
-        assert_eq!(lossless(b"\xff\\a\xc3"), "\\xff\\\\a\\xc3");
     }
 
     proptest! {

@@ -5,8 +5,9 @@
 
 pub mod audit;
 pub mod compose;
+mod guarded;
 pub mod json;
-pub mod mask;
+pub mod offer;
 pub mod result;
 pub mod run_id;
 pub mod schema;

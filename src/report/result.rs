@@ -10,6 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use crate::policy::model::Severity;
+
 use super::json;
 use super::status::Status;
 use super::tool::ToolDoc;
@@ -69,6 +71,41 @@ pub struct ResultDoc {
     pub survivors: Option<u64>,
     pub audit: Option<AuditDoc>,
     pub error: Option<ErrorDoc>,
+    /// What checks said since the last audit record: for the operator, not for the caller.
+    #[serde(skip)]
+    pub checks: Vec<CheckDoc>,
+    /// The run changed what the workspace protects: `warnings` say what.
+    #[serde(skip)]
+    pub planted: bool,
+}
+
+/// What one check said.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckDoc {
+    /// Its name.
+    pub check: String,
+    /// `request` or `output`.
+    pub on: &'static str,
+    /// `pass`, `warn`, `block`, `ask` or `rewrite`.
+    pub verdict: &'static str,
+    /// It gave no verdict, which blocks.
+    pub failed: bool,
+    /// The policy's word for how bad it is when it does not pass.
+    pub severity: SeverityDoc,
+    /// Its reason.
+    pub reason: String,
+    /// The last of what a failed check wrote to standard error.
+    pub stderr: String,
+}
+
+/// A severity, spelled as policies spell it.
+#[derive(Debug, Clone, Copy)]
+pub struct SeverityDoc(pub Severity);
+
+impl Serialize for SeverityDoc {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.0.as_str())
+    }
 }
 
 /// The rule that decided.
@@ -232,6 +269,8 @@ impl ResultDoc {
             survivors: None,
             audit: None,
             error: None,
+            checks: Vec::new(),
+            planted: false,
         }
     }
 
@@ -239,6 +278,12 @@ impl ResultDoc {
     pub fn stdout_kept(&self) -> Vec<u8> {
         let exact = self.stdout_base64.as_ref().and_then(|text| STANDARD.decode(text).ok());
         exact.unwrap_or_else(|| self.stdout.clone().unwrap_or_default().into_bytes())
+    }
+
+    /// The exact bytes that were kept of standard error.
+    pub fn stderr_kept(&self) -> Vec<u8> {
+        let exact = self.stderr_base64.as_ref().and_then(|text| STANDARD.decode(text).ok());
+        exact.unwrap_or_else(|| self.stderr.clone().unwrap_or_default().into_bytes())
     }
 
     /// The document as one line of JSON, without a newline, safe to show on a terminal.

@@ -7,13 +7,14 @@ use sha2::{Digest as _, Sha256};
 use crate::action::{Done, How, Said};
 use crate::decision::{Denial, RuleRef, Stage, ToolCall};
 use crate::policy::model::{EffectiveLimits, ToolOutput};
-use crate::request::{Arguments, quote};
+use crate::request::units::show_duration;
+use crate::request::{Arguments, Ask, Request, quote};
 
 use super::compose::signal_name;
-use super::mask::mask_argv;
 use super::result::{ErrorDoc, LimitDoc, ResultDoc};
 use super::status::Status;
 use super::text;
+use crate::request::mask::mask_argv;
 
 /// A longer text among the arguments is told by its length and its hash.
 const LONGEST: usize = 256;
@@ -29,6 +30,14 @@ pub struct ToolDoc {
 }
 
 impl ToolDoc {
+    /// The call that a request is, as it was asked.
+    pub fn of_request(request: &Request) -> Option<ToolDoc> {
+        match &request.ask {
+            Ask::Tool { name, arguments } => Some(ToolDoc::asked(name, arguments)),
+            _ => None,
+        }
+    }
+
     /// A call as it was asked. Nothing of it has been judged, so it may hold anything.
     pub fn asked(name: &str, given: &Arguments) -> ToolDoc {
         let mut arguments = Map::new();
@@ -91,7 +100,7 @@ fn short(value: &Value) -> Value {
 }
 
 fn measured(text: &str) -> Value {
-    let hash: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = crate::sys::hex(&Sha256::digest(text.as_bytes()));
     json!({ "bytes": text.len(), "sha256": hash })
 }
 
@@ -136,10 +145,10 @@ impl ResultDoc {
             How::Said(Said::Broken(message)) => self.failed("action", &message, None),
             How::TimedOut => {
                 self.limit = Some("wall_time");
-                self.stopped(Status::Timeout, None, wall_time.map(text::duration));
+                self.cut_short(Status::Timeout, None, wall_time.map(show_duration));
             }
-            How::Cancelled(signal) => self.stopped(Status::Cancelled, Some(signal), None),
-            How::Stopped => self.stopped(Status::Cancelled, None, None),
+            How::Cancelled(signal) => self.cut_short(Status::Cancelled, Some(signal), None),
+            How::Stopped => self.cut_short(Status::Cancelled, None, None),
         }
     }
 
@@ -153,7 +162,7 @@ impl ResultDoc {
         self.text = self.ran_text_of(self.stdout.as_deref().unwrap_or_default());
     }
 
-    fn stopped(&mut self, status: Status, signal: Option<i32>, limit_value: Option<String>) {
+    fn cut_short(&mut self, status: Status, signal: Option<i32>, limit_value: Option<String>) {
         self.status = status;
         self.exit_status = status.exit_status(None, signal);
         self.signal = signal.map(signal_name);
@@ -170,7 +179,7 @@ impl ResultDoc {
     }
 
     /// The text of a run that came to its own end, with this in the place of its standard output.
-    fn ran_text_of(&self, stdout: &str) -> String {
+    pub(super) fn ran_text_of(&self, stdout: &str) -> String {
         text::ran(&text::Ran {
             status: self.status,
             exit_status: self.exit_status,
@@ -190,7 +199,9 @@ impl ResultDoc {
             self.status,
             Status::Signaled | Status::Timeout | Status::LimitExceeded | Status::Cancelled
         );
-        if !own_end && !cut {
+        // What the kill switch ended says that first of all.
+        let switched = self.stage == Some(Stage::KillSwitch.as_str());
+        if switched || (!own_end && !cut) {
             return;
         }
         let stdout = self.stdout.clone().unwrap_or_default();

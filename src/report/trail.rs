@@ -6,12 +6,14 @@ use std::time::SystemTime;
 
 use crate::policy::model::Policy;
 use crate::policy::trust;
+use crate::request::mask::{mask_command, mask_text, mask_value};
 
-use super::audit::record::{DecisionRecord, ErrorRecord, OutcomeRecord, SwitchRecord, Words};
+use super::audit::record::{
+    ApprovalRecord, DecisionRecord, ErrorRecord, OutcomeRecord, SessionRecord, SwitchRecord, Words,
+};
 use super::audit::{Appended, Audit, AuditError, Body, Record};
 use super::compose::shown;
-use super::mask::{mask_command, mask_text};
-use super::result::{AuditDoc, ResultDoc};
+use super::result::{AuditDoc, ErrorDoc, ResultDoc};
 use super::status::Status;
 use super::tool::ToolDoc;
 
@@ -79,22 +81,27 @@ impl Trail {
         let called = doc.tool.as_ref().map(ToolDoc::words).unwrap_or_default();
         let words: Vec<&[u8]> =
             asked.words.iter().copied().chain(called.iter().map(|w| w.as_bytes())).collect();
+        let mask = |text: &str| mask_text(text, &words);
+        let named =
+            |name: &str, value: &Option<String>| value.as_deref().map(|value| mask_value(name, value));
+        let labels = doc.labels.iter().map(|(name, value)| (mask(name), mask_value(name, value)));
         let body = Body::Decision(Box::new(DecisionRecord {
             decision: doc.decision,
             status: ended.then_some(doc.status),
             stage: doc.stage,
             rule: doc.rule.clone(),
-            reason: doc.reason.as_deref().map(|reason| mask_text(reason, &words)),
+            reason: doc.reason.as_deref().map(mask),
             words: Words::new(&asked.words),
             command: asked.command.map(mask_command),
             tool: doc.tool.as_ref().map(ToolDoc::masked),
             program: doc.program.clone(),
-            cwd: doc.cwd.clone(),
-            agent: doc.agent.clone(),
-            session: doc.session.clone(),
-            labels: doc.labels.clone(),
-            why: asked.why.map(|why| mask_text(why, &words)),
+            cwd: named("cwd", &doc.cwd),
+            agent: named("agent", &doc.agent),
+            session: named("session", &doc.session),
+            labels: labels.collect(),
+            why: asked.why.map(mask),
             policy: doc.policy.clone(),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
@@ -107,7 +114,7 @@ impl Trail {
         if self.files.is_empty() {
             return Ok(());
         }
-        let (kind, message) = (kind.to_owned(), message.to_owned());
+        let (kind, message) = (kind.to_owned(), mask_text::<&[u8]>(message, &[]));
         self.append(doc, Body::Error(ErrorRecord { kind, message, hint: None, torn: None }))
     }
 
@@ -122,6 +129,51 @@ impl Trail {
         self.append(doc, Body::Switch(SwitchRecord { on: true, by: None, reason }))
     }
 
+    /// Records what was answered to a request, outside any run.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn answered(&mut self, run_id: &str, record: &ApprovalRecord) -> Result<(), AuditError> {
+        let body = Body::Approval(record.clone());
+        let record = Record { ts: SystemTime::now(), run_id: run_id.to_owned(), body };
+        self.files.iter_mut().try_for_each(|file| file.append(&record).map(drop))
+    }
+
+    /// Records what happened to approvals on the way to the decision.
+    ///
+    /// # Errors
+    /// A record could not be written to one of the files.
+    pub fn asked(&mut self, doc: &mut ResultDoc, events: Vec<ApprovalRecord>) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        events.into_iter().try_for_each(|event| {
+            let reason = event.reason.as_deref().map(|reason| mask_text::<&[u8]>(reason, &[]));
+            self.append(doc, Body::Approval(ApprovalRecord { reason, ..event }))
+        })
+    }
+
+    /// Records that a session was halted or let go on, and by whom.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn session(
+        &mut self,
+        doc: &mut ResultDoc,
+        session: &str,
+        state: &str,
+        by: Option<String>,
+        reason: Option<String>,
+    ) -> Result<(), AuditError> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        self.append(
+            doc,
+            Body::Session(SessionRecord { session: session.to_owned(), state: state.to_owned(), by, reason }),
+        )
+    }
+
     /// Records how the run ended.
     ///
     /// # Errors
@@ -132,6 +184,7 @@ impl Trail {
         }
         let body = Body::Outcome(Box::new(OutcomeRecord {
             status: doc.status,
+            stage: doc.stage,
             exit_code: doc.exit_code,
             exit_status: doc.exit_status,
             signal: doc.signal.clone(),
@@ -145,7 +198,11 @@ impl Trail {
             stderr_bytes: doc.stderr_bytes,
             survivors: doc.survivors,
             sandbox: doc.sandbox.clone(),
-            error: doc.error.clone(),
+            error: doc
+                .error
+                .clone()
+                .map(|error| ErrorDoc { message: mask_text::<&[u8]>(&error.message, &[]), ..error }),
+            checks: std::mem::take(&mut doc.checks),
         }));
         self.append(doc, body)
     }
@@ -171,10 +228,15 @@ fn test_way(file: &Path) -> Result<(), AuditError> {
 
 /// A result whose audit record could not be written: an error that still carries the outcome.
 pub fn unrecorded(doc: &mut ResultDoc, error: &AuditError) {
+    unkept(doc, "audit", &error.to_string(), &error.hint());
+    doc.audit = None;
+}
+
+/// A result of which something could not be kept that has to be: an error that still carries the outcome.
+pub fn unkept(doc: &mut ResultDoc, kind: &str, message: &str, hint: &str) {
     let outcome = doc.text.clone();
     let ran = doc.exit_code.is_some() || doc.signal.is_some();
-    doc.failed("audit", &error.to_string(), Some(&error.hint()));
-    doc.audit = None;
+    doc.failed(kind, message, Some(hint));
     if ran {
         doc.text = format!("{}\nthe command did run:\n{outcome}", doc.text);
     }

@@ -1,6 +1,7 @@
 //! What is asked: words, working directory, environment wishes, stdin, asker.
 //!
-//! [`words`] splits a command string, [`json`] reads a JSON request, [`quote`] is the one terminal-safe quoting.
+//! [`words`] splits a command string, [`json`] reads a JSON request, [`quote`] is the one terminal-safe quoting,
+//! [`mask`] takes secrets out of what is shown.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,14 +11,16 @@ use std::time::Duration;
 mod asker;
 pub mod duration;
 pub mod json;
+pub mod mask;
 pub mod quote;
+pub mod units;
 pub mod words;
 
 pub use asker::{LONGEST_NAME, MOST_LABELS};
 pub use duration::parse_duration;
 
 /// One request, as the caller made it. Nothing in it has been judged.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Request {
     /// What to run.
     pub ask: Ask,
@@ -52,7 +55,7 @@ impl Evidence {
 }
 
 /// The ways to say what to run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Ask {
     /// Words, taken as they are.
     Argv(Vec<OsString>),
@@ -101,7 +104,7 @@ impl Default for Ask {
 }
 
 /// Where the command's standard input comes from.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub enum Stdin {
     /// `/dev/null`.
     #[default]

@@ -52,6 +52,29 @@ pub fn repr(name: &[u8]) -> String {
     format!("'{}'", escape(name, '\'').0)
 }
 
+/// One line of somebody else's text, without quotes around it: escaped as [`repr`] does it, so that nothing in it can
+/// look like an escape of ours.
+pub fn line(text: &[u8]) -> String {
+    escape(text, '\\').0
+}
+
+/// A word with everything beyond ASCII escaped, where that tells more than [`display`]: letters that look alike, and
+/// scripts that a terminal draws from right to left. `None` where it holds ASCII alone.
+pub fn ascii(word: &[u8]) -> Option<String> {
+    if word.is_ascii() {
+        return None;
+    }
+    let mut out = String::with_capacity(word.len() * 2);
+    for c in escape(word, '\'').0.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            push_escape(&mut out, c);
+        }
+    }
+    Some(format!("$'{out}'"))
+}
+
 /// Text of several lines that a person reads on a terminal: newlines and tabs stay, everything else that is not
 /// printable is escaped. Unlike [`repr`] it leaves backslashes and long runs of spaces alone, for it is meant for
 /// sentences and excerpts; a single word belongs into [`display`].
@@ -164,6 +187,23 @@ const IGNORABLE: &[(char, char)] = &[
     ('\u{ffa0}', '\u{ffa0}'),
     ('\u{e0000}', '\u{e0fff}'),
 ];
+
+/// Bytes as text without loss: UTF-8 as it is; in anything else each byte that does not belong to a valid
+/// character becomes `\xHH` and each backslash is doubled. Which of the two a text is has to be told apart by
+/// other means (records list the words that were escaped).
+pub fn lossless(bytes: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
 
 impl fmt::Display for Request {
     /// What is asked, as the command line would say it, on one line; environment, stdin and asker are not shown.

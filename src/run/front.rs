@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use super::LimitKind;
 use super::child::Plan;
 use super::keeper::{self, Task};
+use super::leaving::{self, Leaving};
+use super::message::{self, Order};
 use super::output::Captured;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
@@ -21,7 +23,7 @@ use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
 use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
 use crate::sys::process::{self, Forked, Pid};
-use crate::sys::signal::SignalSet;
+use crate::sys::signal::{SignalSet, Signals};
 use crate::sys::{errno_of, fd};
 
 /// What one way to hold the tree came to.
@@ -208,11 +210,18 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
+    if let Err(error) = layers.complete() {
+        // Without a word the keeper starts nothing and goes.
+        drop(control);
+        leaving::reap(pid, pidfd.as_ref());
+        return Err(error.into());
+    }
+    let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
     supervisor.drive();
-    let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
+    let (gone, leaving) = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();
     if let Some((step, errno)) = supervisor.verdict.unable {
         return Ok(Attempt::Unable(step, errno));
@@ -221,31 +230,34 @@ pub fn attempt(
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
     ended.duration = duration;
     ended.unreaped |= !gone;
+    ended.leaving = leaving;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    ended.warnings.extend(layers.afterwards());
+    let (said, planted) = layers.afterwards();
+    ended.warnings.extend(said);
+    ended.planted = planted;
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
 /// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
-/// nothing is left.
+/// nothing is left but a keeper that is leaving.
 fn conclude(
     supervisor: &mut Supervisor<'_>,
     pid: Pid,
     cgroup: Option<&Cgroup>,
     held: Held,
     reaper: &Reaper,
-) -> bool {
+) -> (bool, Option<Leaving>) {
     if supervisor.verdict.account.is_some() {
         // The tree is dead and accounted for. Meanwhile the kernel takes down the keeper and its namespaces.
         supervisor.drain();
-        return reap(pid, supervisor.pidfd());
+        return (true, Some(Leaving::new(pid, supervisor.pidfd.take())));
     }
-    let mut gone = reap(pid, supervisor.pidfd());
+    let mut gone = leaving::reap(pid, supervisor.pidfd.as_ref());
     if supervisor.verdict.lost {
         gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
     }
     supervisor.drain();
-    gone
+    (gone, None)
 }
 
 /// Ends what a keeper left that was killed itself. Whether all of it is gone.
@@ -282,26 +294,6 @@ fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
     })
 }
 
-/// Waits for the keeper, which has said its last word or was killed: at most as long as the kernel may need to end
-/// a namespace. Whether it is gone.
-fn reap(pid: Pid, pidfd: Option<&OwnedFd>) -> bool {
-    let end = Instant::now() + Duration::from_millis(500);
-    loop {
-        if !matches!(process::try_wait(pid), process::Waited::NoneDead) {
-            return true;
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        let fd = pidfd.map_or(-1, AsRawFd::as_raw_fd);
-        // Without a pidfd (before Linux 5.2) looking now and then has to do.
-        let wait = if fd < 0 { left.min(Duration::from_millis(1)) } else { left };
-        let mut fds = [fd::PollFd { fd, events: libc::POLLIN, revents: 0 }];
-        let _ = fd::ppoll(&mut fds, Some(wait), &SignalSet::full());
-    }
-}
-
 fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
@@ -332,7 +324,9 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         enforced,
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
+        planted: false,
         warnings,
+        leaving: None,
     }
 }
 
@@ -361,6 +355,7 @@ fn warnings(held: Held, refusal: Option<(Step, i32)>, reaper: &Reaper, cgroup: b
                 .to_owned(),
         );
     }
+    all.extend(rlimit::core_handler());
     all
 }
 

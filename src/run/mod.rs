@@ -8,6 +8,7 @@ mod cgroups;
 mod child;
 mod front;
 mod keeper;
+mod leaving;
 mod message;
 mod output;
 mod spawn;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use cgroups::Cgroups;
 use front::Attempt;
 pub(crate) use front::Reaper;
+pub use leaving::Leaving;
 pub use output::{Captured, LIFTED_CAP};
 pub use stream::{PassThrough, Sinks};
 pub use tree::Held;
@@ -127,8 +129,12 @@ pub struct Ended {
     pub limits_how: LimitsHow,
     /// Something could not be reaped within seconds (uninterruptible); it is killed and will go.
     pub unreaped: bool,
+    /// The run changed what the workspace protects; what it planted was set aside, or is spoken of in `warnings`.
+    pub planted: bool,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
+    /// The keeper, where the tree is dead and it has yet to end itself. To be dropped when the result is told.
+    pub leaving: Option<Leaving>,
 }
 
 impl Held {
@@ -204,7 +210,7 @@ pub(crate) struct Outside<'a> {
 }
 
 /// Runs a confinement to its end. Whatever way it ends, nothing of the tree is left afterwards (but see
-/// [`Ended::unreaped`]).
+/// [`Ended::unreaped`]), and nothing at all once [`Ended::leaving`] is dropped.
 ///
 /// The process must have one thread. Meanwhile its signal handlers are replaced, its working directory is changed
 /// and put back, and it becomes non-dumpable for good. Errors: nothing was run.

@@ -43,7 +43,7 @@ pub struct Watch<'a> {
     seen: BTreeMap<(Pid, u64), (u64, u64)>,
     reaped: Duration,
     lost: Duration,
-    shared: Shared,
+    shared: Option<Shared>,
     next: Option<Instant>,
 }
 
@@ -70,9 +70,10 @@ impl<'a> Watch<'a> {
             seen: BTreeMap::new(),
             reaped: Duration::ZERO,
             lost: Duration::ZERO,
-            shared: Shared::default(),
+            shared: None,
             next: None,
         };
+        watch.shared = watch.memory.map(|_| Shared::new());
         watch.plan(Duration::ZERO, 0, Duration::ZERO);
         watch
     }
@@ -149,7 +150,8 @@ impl<'a> Watch<'a> {
     /// exact one only where the cheap one is over the limit.
     fn memory_of(&mut self, stats: &[Stat], limit: u64) -> u64 {
         let resident: u64 = stats.iter().map(|s| s.pages.saturating_mul(self.page)).sum();
-        let shared = self.shared.of(stats, self.listing, limit.saturating_sub(resident));
+        let room = limit.saturating_sub(resident);
+        let shared = self.shared.as_mut().map_or(0, |shared| shared.of(stats, self.listing, room));
         if resident.saturating_add(shared) <= limit {
             return resident.saturating_add(shared);
         }

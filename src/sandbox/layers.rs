@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::identity::{self, Identity};
-use super::mount::keep::{self, Kept};
+use super::mount::keep::Kept;
 use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
@@ -29,6 +29,7 @@ mod filter;
 mod guarded;
 mod input;
 mod needs;
+mod workspace;
 
 /// Bytes that the private tmp may hold, unless the policy says.
 const TMP_SIZE: u64 = 64 << 20;
@@ -61,16 +62,31 @@ pub struct Layers {
     pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
+    /// The ruleset, which has still to be filled.
+    rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
     tmp: Option<TmpDir>,
 }
 
 impl Layers {
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside.
-    pub fn afterwards(&mut self) -> Vec<String> {
+    /// What can be done while another process makes the mounts, and must be done before the child is told to start: Landlock's
+    /// rules. Until then the ruleset grants nothing.
+    ///
+    /// # Errors
+    /// A path that is needed cannot be granted.
+    pub fn complete(&self) -> Result<(), PrepareError> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        rules.fill().map(drop).map_err(|error| PrepareError::Missing(error.to_string()))
+    }
+
+    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
+    /// planted anything.
+    pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
-        all.extend(self.planted.set_aside());
-        all
+        let planted = self.planted.set_aside();
+        let any = !planted.is_empty();
+        all.extend(planted);
+        (all, any)
     }
 }
 
@@ -126,6 +142,7 @@ pub fn prepare(job: &Job, ground: Ground) -> Result<Layers, PrepareError> {
         builder.files()?;
         builder.filter()?;
     }
+    builder.input()?;
     builder.finish()
 }
 
@@ -162,6 +179,7 @@ impl<'a> Builder<'a> {
             envp: job.envp.clone(),
             planted: Planted::default(),
             warnings: Vec::new(),
+            rules: None,
             tmp: None,
         };
         let mut builder =
@@ -228,7 +246,6 @@ impl<'a> Builder<'a> {
         self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
-        self.input()?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
         }
@@ -275,6 +292,7 @@ impl<'a> Builder<'a> {
             Ok(rules) => {
                 let abi = rules.abi;
                 let rules = Rc::new(rules);
+                self.layers.rules = Some(Rc::clone(&rules));
                 let shared = Rc::clone(&rules);
                 let fd = rules.fd.as_raw_fd();
                 let late = !self.ground.namespaces;
@@ -297,21 +315,6 @@ impl<'a> Builder<'a> {
                 Ok(None)
             }
         }
-    }
-
-    /// What in a writable workspace the host would act on, and what must not appear there.
-    fn workspace(&mut self) -> Kept {
-        if self.wanted.profile != Profile::Workspace {
-            return Kept::default();
-        }
-        let kept = keep::find(&self.job.cwd);
-        if kept.incomplete {
-            self.layers.warnings.push(
-                "the working directory is large: repositories deep inside it were not all found, and are not protected".into(),
-            );
-        }
-        self.layers.planted = Planted::watch(&self.job.cwd, &kept.absent, &kept.links);
-        kept
     }
 
     fn mounts(

@@ -44,6 +44,7 @@ pub mod planted;
 pub mod probe;
 pub mod raw;
 mod readback;
+pub mod repositories;
 pub mod rlimit;
 pub mod seccomp;
 mod tmp;
@@ -63,7 +64,7 @@ pub use error::PrepareError;
 
 use crate::decision::{Grant, Wanted};
 use crate::policy::model::{EffectiveLimits, TreeKind};
-use crate::program::{Program, ProgramKind};
+use crate::program::{self, Program, ProgramKind};
 use crate::request;
 use crate::sys::{self, fd};
 
@@ -243,7 +244,8 @@ pub enum Input {
 
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
-    /// terminal; it is opened without waiting for a writer.
+    /// terminal; it is opened without waiting for a writer. What has no path that the run could open for itself has to
+    /// be a pipe that guardexec was handed: through `/proc` root could reach into everybody's.
     pub(crate) fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
             request::Stdin::Null => Input::Null,
@@ -261,6 +263,13 @@ impl Input {
         let file = fd::open(&name, libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK)?;
         if fd::kind(file.as_fd())? == fd::FileKind::Other || fd::is_terminal(file.as_fd()) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let named = std::fs::read_link(program::descriptor_path(&file))?.is_absolute();
+        let handed = || {
+            fd::kind(file.as_fd()).is_ok_and(|k| k == fd::FileKind::Pipe) && fd::was_handed_over(file.as_fd())
+        };
+        if !named && !handed() {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
         }
         fd::set_nonblocking(file.as_fd(), false)?;
         fd::above_stdio(file)

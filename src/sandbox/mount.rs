@@ -166,6 +166,9 @@ impl Prepared {
         plan.hide(spec, &tmp)?;
         if spec.own_proc {
             plan.steps.push(Step::Proc);
+            for path in &spec.view.hide_late {
+                plan.steps.push(Step::Hide { from: c"/dev/null".to_owned(), at: c_path(path)? });
+            }
         }
         if plan.slots > MAX_TREES {
             return Err(Error::TooMany(plan.slots));

@@ -1,61 +1,44 @@
 //! What a run planted in its workspace where nothing stood before and what the host would act on: found and set aside after
 //! the run, since no mount can keep a name that does not exist.
 
-use std::collections::BTreeSet;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{RenameFlags, renameat, renameat2};
+
 use super::raw::mounts;
+use super::repositories::Repositories;
 use crate::request::quote;
+
+mod settings;
 
 /// Names that must not appear.
 #[derive(Debug, Default)]
 pub struct Planted {
-    cwd: PathBuf,
+    /// What the run may write.
+    roots: Vec<PathBuf>,
     absent: Vec<PathBuf>,
     /// The same of the policy's `deny`, each with the deepest directory above it that did exist.
     denied: Vec<(PathBuf, PathBuf)>,
-    /// A repository that did not exist: making one is ordinary work, but its settings are the run's.
-    repository: Option<PathBuf>,
     /// Links that must lead where they led.
     links: Vec<(PathBuf, PathBuf)>,
-    /// Every `.git` below `cwd` before the run; `None` where there was too much to look through.
-    repositories: Option<BTreeSet<PathBuf>>,
-}
-
-/// How many entries of directories are looked through for repositories.
-const MAX_ENTRIES: usize = 65_536;
-
-/// Every `.git` below a directory, at any depth; `None` where there is too much to look through.
-fn repositories(top: &Path) -> Option<BTreeSet<PathBuf>> {
-    let (mut found, mut left, mut dirs) = (BTreeSet::new(), MAX_ENTRIES, vec![top.to_owned()]);
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            left = left.checked_sub(1)?;
-            if entry.file_name() == ".git" {
-                found.insert(entry.path());
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                dirs.push(entry.path());
-            }
-        }
-    }
-    Some(found)
+    /// The repositories below the roots before the run.
+    before: Repositories,
 }
 
 impl Planted {
-    /// Watches names below `cwd` that do not exist yet.
-    pub fn watch(cwd: &Path, absent: &[PathBuf], links: &[(PathBuf, PathBuf)]) -> Planted {
-        let git = cwd.join(".git");
-        let fresh = git.symlink_metadata().is_err();
-        Planted {
-            cwd: cwd.to_owned(),
-            absent: absent.to_vec(),
-            denied: Vec::new(),
-            repository: fresh.then_some(git),
-            links: links.to_vec(),
-            repositories: repositories(cwd),
-        }
+    /// Watches names below `roots` that do not exist yet, and for repositories besides those that are there `before`.
+    pub fn watch(
+        roots: Vec<PathBuf>,
+        absent: &[PathBuf],
+        links: &[(PathBuf, PathBuf)],
+        before: Repositories,
+    ) -> Planted {
+        Planted { roots, absent: absent.to_vec(), denied: Vec::new(), links: links.to_vec(), before }
     }
 
     /// Watches a path of `deny`, where it does not exist yet and lies where the run may write: nothing can be put over it.
@@ -77,37 +60,63 @@ impl Planted {
 
     /// Renames what appeared, so that nothing runs it. One sentence each.
     pub fn set_aside(&self) -> Vec<String> {
-        let one = |path: &PathBuf| aside(&culprit(&self.cwd, path)?, ACTED_ON);
+        let one = |path: &PathBuf| aside(&culprit(self.root_of(path)?, path)?, ACTED_ON);
         let mut said: Vec<String> = self.absent.iter().filter_map(one).collect();
         said.extend(self.denied.iter().filter_map(|(dir, path)| aside(&culprit(dir, path)?, DENIED)));
         let replaced = |(link, to): &&(PathBuf, PathBuf)| {
             link.symlink_metadata().is_ok() && !std::fs::read_link(link).is_ok_and(|now| now == *to)
         };
         said.extend(self.links.iter().filter(replaced).filter_map(|(link, _)| aside(link, ACTED_ON)));
-        self.nested(&mut said);
-        if let Some(git) = self.repository.as_ref().filter(|git| git.symlink_metadata().is_ok()) {
-            said.push(made(git));
+        if !self.before.incomplete {
+            self.repositories(&mut said);
         }
         said
     }
 
-    /// A repository inside another one: the outer one's index, which the run may write, can make it a submodule, and
-    /// then `git status` of the outer one runs what the inner one's settings say.
-    fn nested(&self, said: &mut Vec<String>) {
-        let Some(before) = &self.repositories else { return };
-        let Some(after) = repositories(&self.cwd) else {
+    fn root_of(&self, path: &Path) -> Option<&Path> {
+        self.roots.iter().map(PathBuf::as_path).filter(|root| path.starts_with(root)).max()
+    }
+
+    /// Repositories that the run made. Inside another one an entry of the outer one's index, which the run may write, is
+    /// enough for `git status` there to act on them; elsewhere it is enough to go there.
+    fn repositories(&self, said: &mut Vec<String>) {
+        let after = Repositories::below(&self.roots);
+        if after.incomplete {
             said.push(
-                "the working directory is large: whether the run made repositories in it was not looked at"
+                "the run made so much that not all of it was looked through for repositories of its own"
                     .to_owned(),
             );
-            return;
-        };
-        let inside = |git: &Path| git.ancestors().skip(2).any(|dir| before.contains(&dir.join(".git")));
-        for git in after.difference(before).filter(|git| Some(*git) != self.repository.as_ref()) {
-            if inside(git) {
-                said.extend(aside(git, ACTED_ON));
-            } else {
+        }
+        for git in after.git.difference(&self.before.git).chain(after.bare.difference(&self.before.bare)) {
+            if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 said.push(made(git));
+                said.extend(settings::dangerous(git).iter().filter_map(|path| aside(path, ACTED_ON)));
+            } else {
+                said.extend(aside(git, ACTED_ON));
+            }
+        }
+        self.modules(&after, said);
+        let closed = after.closed.difference(&self.before.closed);
+        said.extend(
+            closed
+                .map(|dir| format!("the run closed {}: what it made in there was not looked at", shown(dir))),
+        );
+    }
+
+    /// `git submodule update` takes what it finds in a known repository's `modules` for the submodule's own, whatever it is
+    /// called there: so it is taken out of it.
+    fn modules(&self, after: &Repositories, said: &mut Vec<String>) {
+        let known = |dir: &Path| {
+            self.before.git.iter().chain(&self.before.bare).find(|git| dir.starts_with(git)).cloned()
+        };
+        let mut last: Option<&PathBuf> = None;
+        for dir in after.modules.difference(&self.before.modules) {
+            if last.is_some_and(|above| dir.starts_with(above)) {
+                continue;
+            }
+            last = Some(dir);
+            if let Some(git) = known(dir) {
+                said.extend(moved(dir, &git, ACTED_ON));
             }
         }
     }
@@ -133,12 +142,14 @@ const DENIED: &str = "which the policy denies and which did not exist before";
 
 /// Renames it; the sentence about it.
 fn aside(culprit: &Path, why: &str) -> Option<String> {
-    let name = culprit.file_name()?;
-    let aside = [name.as_bytes(), format!(".set-aside-{}", std::process::id()).as_bytes()].concat();
-    let aside = OsStr::from_bytes(&aside);
+    moved(culprit, culprit.parent()?, why)
+}
+
+/// The same, into another directory of the same file system.
+fn moved(culprit: &Path, into: &Path, why: &str) -> Option<String> {
     let what = format!("the run made {}, {why}", shown(culprit));
-    Some(match rename(culprit.parent()?, name, aside) {
-        Ok(()) => format!("{what}: it was renamed to {}", shown(&culprit.with_file_name(aside))),
+    Some(match rename(culprit.parent()?, culprit.file_name()?, into) {
+        Ok(aside) => format!("{what}: it was renamed to {}", shown(&into.join(aside))),
         Err(errno) => {
             let why = std::io::Error::from_raw_os_error(errno);
             format!("{what}, and it could not be renamed: {why}")
@@ -148,7 +159,7 @@ fn aside(culprit: &Path, why: &str) -> Option<String> {
 
 fn made(git: &Path) -> String {
     format!(
-        "the run made the repository {}: its settings and hooks are the run's own, look at them before git runs there",
+        "the run made the repository {}: look at its settings and its history before git runs there",
         shown(git)
     )
 }
@@ -157,11 +168,39 @@ fn shown(path: &Path) -> String {
     quote::display(path.as_os_str().as_bytes())
 }
 
-/// Renames inside one directory, reached without following a link.
-fn rename(dir: &Path, from: &OsStr, to: &OsStr) -> Result<(), i32> {
-    let c = |bytes: &[u8]| CString::new(bytes).map_err(|_| libc::EINVAL);
-    let dir = mounts::open_canonical(&c(dir.as_os_str().as_bytes())?)?;
-    nix::fcntl::renameat(&dir, from, &dir, to).map_err(|errno| errno as i32)
+/// Renames from one directory into another (or the same), reached without following a link, to a name that nobody could
+/// foresee.
+fn rename(dir: &Path, from: &OsStr, into: &Path) -> Result<OsString, i32> {
+    let reach = |dir: &Path| {
+        mounts::open_canonical(&CString::new(dir.as_os_str().as_bytes()).map_err(|_| libc::EINVAL)?)
+    };
+    let (dir, into) = (reach(dir)?, reach(into)?);
+    let drawn = getrandom::u32().map_err(|_| libc::EAGAIN)?;
+    let to = [from.as_bytes(), format!(".set-aside-{drawn:08x}").as_bytes()].concat();
+    let to = OsStr::from_bytes(&to).to_owned();
+    let once = || match renameat2(&dir, from, &into, to.as_os_str(), RenameFlags::RENAME_NOREPLACE) {
+        // Not every file system has the flag.
+        Err(Errno::EINVAL) => renameat(&dir, from, &into, to.as_os_str()).map_err(|errno| errno as i32),
+        done => done.map_err(|errno| errno as i32),
+    };
+    match once() {
+        // The run's own directories, which it may have closed to us, being the same user.
+        Err(libc::EACCES) => opened(&dir, || opened(&into, once))?,
+        done => done?,
+    }
+    Ok(to)
+}
+
+/// Does it while the owner of the directory may write to it.
+fn opened(dir: &OwnedFd, once: impl Fn() -> Result<(), i32>) -> Result<(), i32> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EACCES);
+    let before = path.metadata().map_err(errno)?.permissions();
+    let open = std::fs::Permissions::from_mode(before.mode() | 0o300);
+    std::fs::set_permissions(&path, open).map_err(errno)?;
+    let done = once();
+    std::fs::set_permissions(&path, before).map_err(errno)?;
+    done
 }
 
 #[cfg(test)]
@@ -177,7 +216,8 @@ mod tests {
         fs::create_dir_all(&cwd).unwrap();
         fs::create_dir_all(outside.join("hooks")).unwrap();
         let absent = [cwd.join(".envrc"), cwd.join(".github/hooks"), cwd.join(".vscode")];
-        let planted = Planted::watch(&cwd, &absent, &[]);
+        let roots = vec![cwd.clone()];
+        let planted = Planted::watch(roots.clone(), &absent, &[], Repositories::below(&roots));
         assert_eq!(planted.set_aside(), Vec::<String>::new());
         fs::write(cwd.join(".envrc"), "x").unwrap();
         std::os::unix::fs::symlink(&outside, cwd.join(".github")).unwrap();

@@ -232,8 +232,6 @@ const GET_ACTION_AVAIL: libc::c_ulong = 2;
 const RET_ERRNO: u32 = 0x0005_0000;
 /// `SECCOMP_FILTER_FLAG_SPEC_ALLOW`: the filter is no reason to slow the run down with speculation barriers.
 const FLAG_SPEC_ALLOW: libc::c_ulong = 4;
-/// `SECCOMP_FILTER_FLAG_NEW_LISTENER` (5.0).
-const FLAG_NEW_LISTENER: libc::c_ulong = 8;
 
 /// Whether this kernel has system call filters that refuse.
 ///
@@ -245,17 +243,16 @@ pub fn seccomp_available() -> Result<(), Errno> {
     check(unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAIL, 0_u32, &raw const action) }).map(|_| ())
 }
 
-/// Installs a filter on the calling thread; with `listener` the kernel returns a notification descriptor.
+/// Installs a filter on the calling thread.
 ///
 /// # Errors
-/// `EACCES` without no-new-privileges, `EINVAL` for a bad program, `EBUSY` where a listener exists already.
-pub fn seccomp_install(program: &[libc::sock_filter], listener: bool) -> Result<RawFd, Errno> {
+/// `EACCES` without no-new-privileges, `EINVAL` for a bad program.
+pub fn seccomp_install(program: &[libc::sock_filter]) -> Result<(), Errno> {
     let len = u16::try_from(program.len()).map_err(|_| libc::EINVAL)?;
     let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    let flags = FLAG_SPEC_ALLOW | if listener { FLAG_NEW_LISTENER } else { 0 };
     // SAFETY: `prog` points to `len` instructions that live through the call; the kernel only reads them.
-    let ret = check(unsafe {
-        libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, std::ptr::from_ref(&prog))
-    })?;
-    RawFd::try_from(ret).map_err(|_| libc::EBADF)
+    check(unsafe {
+        libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, FLAG_SPEC_ALLOW, std::ptr::from_ref(&prog))
+    })
+    .map(|_| ())
 }

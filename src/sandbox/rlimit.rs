@@ -167,6 +167,23 @@ fn below_own(resource: u32, soft: u64, hard: u64) -> Rlimit {
     Rlimit { resource, soft: soft.min(own), hard: hard.min(own) }
 }
 
+/// Where nothing keeps a crash of the run from starting a program of the host with the rights of the host's root: what to
+/// do. Only a process that was itself started with a hard limit of 0 has to look.
+pub fn core_handler() -> Option<String> {
+    let own = process::rlimit(number_of(libc::RLIMIT_CORE)).map_or(u64::MAX, |(_, hard)| hard);
+    let pattern = if own == 0 { std::fs::read("/proc/sys/kernel/core_pattern").ok()? } else { return None };
+    handled(&pattern).then(|| {
+        "a crash of the run starts the host's handler of core dumps (/proc/sys/kernel/core_pattern), since guardexec was started \
+         with a hard limit of 0 on core files and only 1 keeps it away: start it with `ulimit -Hc 1` or LimitCORE=1"
+            .to_owned()
+    })
+}
+
+/// A program or a socket (core(5)).
+fn handled(pattern: &[u8]) -> bool {
+    matches!(pattern.first(), Some(b'|' | b'@'))
+}
+
 /// All tasks of the machine, from the fourth field of `/proc/loadavg` (`running/all`).
 fn all_tasks() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -213,6 +230,12 @@ mod tests {
         assert_eq!(find(&table(&limits, PidsBy::Watch), libc::RLIMIT_NPROC), None);
         let (soft, _) = find(&table(&limits, PidsBy::User), libc::RLIMIT_NPROC).unwrap();
         assert!(soft > 20, "{soft}");
+    }
+
+    #[test]
+    fn handlers_of_cores_are_known() {
+        assert!(handled(b"|/usr/share/apport %p") && handled(b"@/run/core.sock"));
+        assert!(!handled(b"core\n") && !handled(b"/var/cores/%p") && !handled(b""));
     }
 
     #[test]

@@ -67,19 +67,17 @@ pub struct Options {
     /// Changing modes, owners, times and attributes is left to the mounts; else it is refused everywhere, which some
     /// programs (cp -p, tar, git init) report as an error.
     pub attributes: bool,
-    /// Landlock mediates truncation (ABI 3); else truncate(2), `O_RDONLY | O_TRUNC` and openat2 are refused.
+    /// Landlock mediates truncation (ABI 3); else truncate(2) and `O_RDONLY | O_TRUNC` are refused.
     pub truncate_by_path: bool,
-    /// Landlock mediates ioctl on devices (ABI 5); else openat2 is refused, which could open them for nothing else.
-    pub ioctl_by_path: bool,
-    /// setsid and setpgid are answered by the guard (`SECCOMP_RET_USER_NOTIF`), which the filter's listener reads.
-    pub notify_groups: bool,
+    /// openat2 is left: its flags are in memory, where the filter does not see that a file is opened for neither reading
+    /// nor writing. Else it does not exist (`ENOSYS`), as before Linux 5.6.
+    pub openat2: bool,
 }
 
 /// A filter that is ready to be installed.
 #[derive(Debug)]
 pub struct Prepared {
     program: Box<[sock_filter]>,
-    listener: bool,
 }
 
 /// The audit name of this build's architecture (uapi/linux/audit.h).
@@ -99,6 +97,8 @@ const MFD_NOEXEC_SEAL: u32 = 8;
 const TTY_IOCTLS: [u32; 4] = [0x5412, 0x541c, 0x5423, 0x541d];
 /// Personalities without effect on protection: Linux, its 32-bit form, no ASLR, and "which is it".
 const PERSONALITIES: [u32; 4] = [0, 0x0008, 0x0004_0000, 0xffff_ffff];
+/// `RLIMIT_CORE`, of which the C libraries differ in the sign.
+const RLIMIT_CORE: u32 = 4;
 /// The part of a socket type that is the type (`SOCK_TYPE_MASK`).
 const SOCK_TYPE_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
@@ -118,11 +118,8 @@ impl Prepared {
         execution(options.execution, &mut verdicts);
         network(options.network, &mut verdicts);
         files(options, &mut verdicts);
-        if options.notify_groups {
-            always(&mut verdicts, &[libc::SYS_setsid, libc::SYS_setpgid], bpf::USER_NOTIF);
-        }
         let program = bpf::assemble(AUDIT_ARCH, verdicts, table::FIRST_UNKNOWN);
-        Prepared { program, listener: options.notify_groups }
+        Prepared { program }
     }
 
     /// The number of instructions (the kernel takes 4096).
@@ -131,13 +128,12 @@ impl Prepared {
     }
 }
 
-/// Installs the filter on the calling thread. Needs no-new-privileges. One raw call; the returned number is the listener's
-/// descriptor where `notify_groups` was asked for, else 0.
+/// Installs the filter on the calling thread. Needs no-new-privileges. One raw call.
 ///
 /// # Errors
 /// The errno of seccomp(2).
-pub fn apply(filter: &Prepared) -> Result<i32, Errno> {
-    raw::seccomp_install(&filter.program, filter.listener)
+pub fn apply(filter: &Prepared) -> Result<(), Errno> {
+    raw::seccomp_install(&filter.program)
 }
 
 type Verdicts = Vec<(u32, Verdict)>;
@@ -163,8 +159,13 @@ fn kernel_state(v: &mut Verdicts) {
 /// `RLIMIT_CPU` kills.
 fn other_tasks(pid_namespace: bool, v: &mut Verdicts) {
     let refused = fail(EPERM);
-    let own_limit_or_query = Checks::new().allow_if(0, &[0]).exactly(2, 0, refused);
-    when(v, libc::SYS_prlimit64, own_limit_or_query);
+    // The limit of 1 on core files keeps a `core_pattern` handler of the host from being started, which 0 would not
+    // (core(5)). A program that sets it means to leave no core: it is told that this is done, and it is.
+    let done = fail(0);
+    let core = [RLIMIT_CORE];
+    let own = Checks::new().allow_if_null(2).none_of(1, ALL, &core, done).one_of(0, ALL, &[0], refused);
+    when(v, libc::SYS_prlimit64, own);
+    when(v, libc::SYS_setrlimit, Checks::new().none_of(0, ALL, &core, done));
     // PRIO_PROCESS is 0, IOPRIO_WHO_PROCESS is 1.
     when(v, libc::SYS_setpriority, Checks::new().one_of(0, ALL, &[0], refused).one_of(1, ALL, &[0], refused));
     when(v, libc::SYS_ioprio_set, Checks::new().one_of(0, ALL, &[1], refused).one_of(1, ALL, &[0], refused));
@@ -279,7 +280,7 @@ fn files(options: &Options, v: &mut Verdicts) {
         let bad = [libc::O_RDONLY as u32 | truncate, neither, neither | truncate];
         opens(&|flags| Checks::new().none_of(flags, mask, &bad, refused), v);
     }
-    if !options.truncate_by_path || !options.ioctl_by_path {
+    if !options.openat2 {
         always(v, &[table::OPENAT2], fail(ENOSYS));
     }
 }

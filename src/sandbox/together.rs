@@ -36,6 +36,11 @@ fn drop_to(root: bool, setup: &Setup<'_>) {
     identity::apply(&identity::Prepared::new(who, setup.mounts)).unwrap();
 }
 
+fn kept_in(cwd: &Path) -> keep::Kept {
+    let roots = [cwd.to_owned()];
+    keep::find(&roots, &super::repositories::Repositories::below(&roots))
+}
+
 /// Confines this process as `setup` says and executes `words`; returns an errno.
 fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     let lists = Filesystem::default();
@@ -61,7 +66,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         refuse_tcp: true,
     };
     let view = view::view(&inputs).unwrap();
-    let kept = (setup.profile == Profile::Workspace).then(|| keep::find(setup.cwd));
+    let kept = (setup.profile == Profile::Workspace).then(|| kept_in(setup.cwd));
     let spec = mount::Spec {
         view: &view,
         cwd: setup.cwd,
@@ -72,7 +77,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         own_proc: setup.own_proc,
     };
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
-    let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
+    let ruleset = landlock::Prepared::filled(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
     let execution = execution(setup, &secret);
     let filter = seccomp::Prepared::new(&seccomp::Options {
@@ -82,8 +87,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         ipc_namespace: false,
         attributes: true,
         truncate_by_path: true,
-        ioctl_by_path: true,
-        notify_groups: false,
+        openat2: false,
     });
     if let Some(mounts) = &mounts {
         assert!(setup.own_proc || own_mounts());
@@ -205,7 +209,8 @@ fn layers_stack() {
                     owns_system: false,
                     refuse_tcp: true,
                 };
-                let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
+                let outer =
+                    landlock::Prepared::filled(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
                 raw::no_new_privs().unwrap();
                 landlock::add_late(outer.fd.as_raw_fd(), &outer.late, outer.handled).unwrap();
                 landlock::apply(outer.fd.as_raw_fd()).unwrap();
@@ -216,8 +221,7 @@ fn layers_stack() {
                     ipc_namespace: false,
                     attributes: true,
                     truncate_by_path: true,
-                    ioctl_by_path: true,
-                    notify_groups: false,
+                    openat2: false,
                 });
                 seccomp::apply(&filter).unwrap();
                 run(&strict, *who, words)

@@ -12,7 +12,7 @@ use super::identity::Identity;
 use super::loader;
 use crate::policy::model::{Filesystem, Profile};
 use crate::request::quote;
-use paths::{DEVICES, PROC, SYSTEM, SYSTEM_FILES, secrets_below};
+use paths::{DEVICES, PROC, PROC_OF_ROOT, SYSTEM, SYSTEM_FILES, secrets_below};
 
 mod paths;
 mod private;
@@ -73,6 +73,8 @@ pub struct View {
     pub refuse_tcp: bool,
     /// Paths that mounts have to hide, because an allowed directory lies above them.
     pub hide: Vec<PathBuf>,
+    /// Files of the run's own `/proc` that mounts have to hide.
+    pub hide_late: Vec<PathBuf>,
     /// Files and directories that mounts have to make read-only, because a writable directory lies above them.
     pub keep: Vec<PathBuf>,
     /// Writable paths, for the mounts.
@@ -198,6 +200,9 @@ fn system(inputs: &Inputs<'_>, view: &mut View) {
 fn proc(inputs: &Inputs<'_>, view: &mut View) {
     if inputs.own_proc {
         view.late.push(optional("/proc", Access::READ));
+        if inputs.owns_system {
+            view.hide_late.extend(PROC_OF_ROOT.iter().map(PathBuf::from));
+        }
         return;
     }
     // The host's /proc: the machine's figures and the first process's own directory; nobody else's.

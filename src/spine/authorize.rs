@@ -3,13 +3,19 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
 
+use super::permit::Permit;
 use super::{hold_examples, tool};
-use crate::decision::{self, Decision, Denial, Facts, RuleRef, Stage, Step};
+use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
+use crate::guard::{self, Finding, Next, Objection, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
-use crate::policy::model::{Policy, Syntax};
+use crate::policy::model::{CheckOn, Policy, Syntax};
+use crate::report::audit::record::ApprovalRecord;
+use crate::report::result::ApprovalDoc;
 use crate::request::words::{self, WordsError};
-use crate::request::{Ask, Request};
+use crate::request::{Ask, Asker, Request};
 use crate::switch::{Stopped, Switch};
 
 /// Who authorizes: what every stage may know.
@@ -20,31 +26,183 @@ pub(super) struct Authority<'a> {
     pub switches: &'a [Switch],
     /// What judging may know of the caller and the machine.
     pub facts: &'a Facts,
+    /// The id of this run.
+    pub run_id: &'a str,
+    /// The directory of the store.
+    pub store: &'a Path,
+    /// How long an answer may take.
+    pub wait: Option<Duration>,
+    /// Only says what would come of it: nothing is counted, consumed or asked, and no check is run.
+    pub dry: bool,
 }
 
-/// What came of it. Nothing has run.
+/// What an authorization came to, and what it came by. Nothing has run.
+#[derive(Default)]
 pub(super) struct Authorized {
     /// The words, where there are any to be had.
     pub argv: Option<Vec<OsString>>,
-    /// What it came to.
-    pub decision: Decision,
+    /// The command string they were split from.
+    pub command: Option<Vec<u8>>,
+    /// Who asks.
+    pub asker: Asker,
+    /// What the checks said.
+    pub findings: Vec<Finding>,
+    /// Sentences for the result's `warnings`.
+    pub warnings: Vec<String>,
+    /// What happened to approvals.
+    pub events: Vec<ApprovalRecord>,
+    /// The approval that it waits for or used.
+    pub approval: Option<ApprovalDoc>,
+    /// What the asker can do about it.
+    pub advice: Option<String>,
+}
+
+/// How an authorization ends.
+pub(super) enum Came {
+    /// To a decision.
+    To(Box<Decision>),
+    /// guardexec got this signal meanwhile.
+    Cancelled(i32),
 }
 
 /// A stage lets pass with a value, or ends the authorization.
-type Passed<T> = Result<T, Box<Decision>>;
+pub(super) type Passed<T> = Result<T, Came>;
+
+impl From<Box<Decision>> for Came {
+    fn from(decision: Box<Decision>) -> Came {
+        Came::To(decision)
+    }
+}
+
+impl From<Denial> for Came {
+    fn from(denial: Denial) -> Came {
+        Came::To(Box::new(Decision::Deny(denial)))
+    }
+}
 
 impl Authority<'_> {
-    /// Asks every stage in its order; notes what each found.
+    /// Asks every stage in its order; notes what each found in `trace`, and the rest in `by`.
     ///
     /// # Errors
     /// A policy that turns out unusable for this request: a pattern that cannot be compiled, an example that does not hold.
-    pub fn authorize(&self, request: Request, trace: &mut Vec<Step>) -> Result<Authorized, PolicyError> {
-        if let Err(refused) = self.not_stopped(trace) {
-            return Ok(Authorized { argv: None, decision: *refused });
+    pub fn authorize(
+        &self,
+        request: Request,
+        by: &mut Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Result<Came, PolicyError> {
+        let mut request = match self.not_stopped(trace).and_then(|()| self.stored(request)) {
+            Ok(request) => request,
+            Err(ended) => return Ok(ended),
+        };
+        let mut wait = self.wait;
+        loop {
+            by.asker = request.asker.clone();
+            let again = wait.map(|_| request.clone());
+            let permit = match self.once(request, by, trace)? {
+                Ok(permit) => permit,
+                Err(ended) => return Ok(ended),
+            };
+            let (grant, filed) = match permit {
+                Permit::Run(grant, used) => {
+                    by.used(used.as_deref());
+                    return Ok(Came::To(Box::new(Decision::Allow(grant))));
+                }
+                Permit::Waits(grant, filed) => (grant, filed),
+            };
+            by.waits(&filed);
+            match (wait.take(), again) {
+                (Some(time), Some(mut kept)) if !self.dry => {
+                    if let Err(ended) = self.await_answer(&filed, time, &grant.ids, by) {
+                        return Ok(ended);
+                    }
+                    kept.approval = Some(filed.id);
+                    request = kept;
+                }
+                _ => return Ok(Came::To(Box::new(Decision::Ask(grant)))),
+            }
         }
-        let (argv, decision) = self.judge(request, trace)?;
-        let decision = self.may_go_on(decision);
-        Ok(Authorized { argv, decision })
+    }
+
+    /// All stages once, from the switch to the approval.
+    fn once(
+        &self,
+        request: Request,
+        by: &mut Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Result<Passed<Permit>, PolicyError> {
+        if let Err(ended) = self.before(by, trace) {
+            return Ok(Err(ended));
+        }
+        let request = Request { asker: by.asker.clone(), ..request };
+        let filing = self.filing(&request);
+        Ok(match self.judged(request, by, trace)? {
+            Ok(grant) => self.permit(grant, &filing, by, trace),
+            Err(ended) => Err(ended),
+        })
+    }
+
+    /// What needs no look at the command: the switch, the asker and the session.
+    fn before(&self, by: &mut Authorized, trace: &mut Vec<Step>) -> Passed<()> {
+        self.not_stopped(trace)?;
+        decision::settle_asker(&mut by.asker, self.facts.agent.as_deref())?;
+        self.session(by, trace)
+    }
+
+    /// Command, arguments and input checks, until no check rewrites any more.
+    fn judged(
+        &self,
+        mut request: Request,
+        by: &mut Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Result<Passed<Grant>, PolicyError> {
+        let mut rounds = Rounds::default();
+        loop {
+            let kept = self.may_be_asked_again().then(|| request.clone());
+            by.command = match &request.ask {
+                Ask::Command(text) => Some(text.clone()),
+                _ => None,
+            };
+            let (argv, decision) = self.judge(request, trace)?;
+            by.argv = argv;
+            let grant = match self.may_go_on(decision) {
+                Decision::Allow(grant) | Decision::Ask(grant) => grant,
+                refused => {
+                    by.findings = rounds.findings;
+                    by.warnings.append(&mut rounds.warnings);
+                    return Ok(Err(Came::To(Box::new(refused))));
+                }
+            };
+            let next = self.check(&grant, &mut rounds, by, trace);
+            match (next, kept) {
+                (Next::Settled(ruling), _) => {
+                    by.findings = rounds.findings;
+                    by.warnings.append(&mut rounds.warnings);
+                    return Ok(ruled(ruling, grant, self.switches));
+                }
+                (Next::Again(replacement), Some(mut kept)) => {
+                    trace.push(step("input", "rewrite", "a check rewrote the request; it is judged again"));
+                    replacement.put_into(&mut kept);
+                    request = kept;
+                }
+                (Next::Again(_), None) => unreachable!("without checks nothing is rewritten"),
+            }
+        }
+    }
+
+    /// Whether the request is needed after it was judged.
+    fn may_be_asked_again(&self) -> bool {
+        self.policies.iter().any(|p| !p.oversight.checks.is_empty())
+    }
+
+    /// See [`stopped_meanwhile`].
+    pub(super) fn stopped_meanwhile(&self, ids: &[String]) -> Came {
+        stopped_meanwhile(self.switches, ids)
+    }
+
+    /// Whether programs of the policies may be started after the run.
+    pub(super) fn runs_more(&self) -> bool {
+        self.policies.iter().any(|p| !p.oversight.checks.is_empty() || !p.oversight.alerts.is_empty())
     }
 
     /// The kill switch, before anything is looked at.
@@ -56,7 +214,7 @@ impl Authority<'_> {
             return Ok(());
         };
         trace.push(step("kill_switch", "deny", stopped.sentence()));
-        Err(Box::new(Decision::Deny(denial(&stopped))))
+        Err(denial(&stopped).into())
     }
 
     /// The kill switch again, once it is known which rules decide.
@@ -68,6 +226,40 @@ impl Authority<'_> {
         match self.switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
             Some(stopped) => Decision::Deny(denial(&stopped)),
             None => decision,
+        }
+    }
+
+    /// The policy's own checks on the request.
+    fn check(&self, grant: &Grant, rounds: &mut Rounds, by: &Authorized, trace: &mut Vec<Step>) -> Next {
+        let ids: Vec<&str> = grant.ids.iter().map(String::as_str).collect();
+        let checks = guard::checks_for(self.policies, CheckOn::Request, &ids);
+        if checks.is_empty() {
+            return Next::Settled(Ruling::Pass);
+        }
+        if self.dry {
+            let names: Vec<&str> = checks.iter().map(|asked| asked.check.name.as_str()).collect();
+            trace.push(step("input", "not run", format!("checks that a run asks: {}", names.join(", "))));
+            return Next::Settled(Ruling::Pass);
+        }
+        let look: &dyn Fn() -> bool =
+            &|| self.switches.iter().any(|switch| switch.stops(&grant.ids).is_some());
+        let stop = (!self.switches.is_empty()).then_some(look);
+        rounds.judge(&checks, &self.subject(grant, by), self.facts, stop)
+    }
+
+    /// What checks are told of a request.
+    pub fn subject<'s>(&'s self, grant: &'s Grant, by: &'s Authorized) -> Subject<'s> {
+        let tool = grant.tool.as_ref();
+        Subject {
+            run_id: self.run_id,
+            rule: Some(&grant.rule),
+            tool: tool.map(|tool| tool.name.as_str()),
+            arguments: tool.map(|tool| &tool.arguments),
+            argv: by.argv.as_deref(),
+            command: by.command.as_deref(),
+            cwd: &grant.cwd,
+            asker: &by.asker,
+            policies: self.policies,
         }
     }
 
@@ -92,7 +284,7 @@ impl Authority<'_> {
     }
 
     /// The words of a request; a command string is split by the strictest syntax of all policies.
-    fn words(&self, ask: Ask) -> Passed<Vec<OsString>> {
+    fn words(&self, ask: Ask) -> Result<Vec<OsString>, Box<Decision>> {
         match ask {
             Ask::Argv(argv) => Ok(argv),
             Ask::Command(text) => {
@@ -111,6 +303,40 @@ impl Authority<'_> {
     }
 }
 
+/// What the checks' ruling makes of a grant.
+fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant> {
+    match ruling {
+        Ruling::Pass => Ok(grant),
+        Ruling::Ask(objection) => {
+            grant.ask_for(objection.sentence());
+            Ok(grant)
+        }
+        Ruling::Block(objection) => Err(objected(&objection, Stage::Input).into()),
+        Ruling::Cancelled(signal) => Err(Came::Cancelled(signal)),
+        Ruling::Stopped => Err(stopped_meanwhile(switches, &grant.ids)),
+    }
+}
+
+/// Everything had to stop while guardexec waited for somebody.
+fn stopped_meanwhile(switches: &[Switch], ids: &[String]) -> Came {
+    match switches.iter().find_map(|switch| switch.stops(ids)) {
+        Some(stopped) => denial(&stopped).into(),
+        // It is off again already; what it stopped stays stopped.
+        None => Came::Cancelled(libc::SIGKILL),
+    }
+}
+
+/// The refusal by a check.
+pub(super) fn objected(objection: &Objection, stage: Stage) -> Denial {
+    Denial {
+        code: if objection.failed { "check_failed" } else { "check_blocked" },
+        stage,
+        message: objection.sentence(),
+        hint: Some(objection.hint().to_owned()),
+        rule: Some(RuleRef { id: objection.check.clone(), at: objection.at.clone() }),
+    }
+}
+
 /// Makes the rules that name the program ready to judge: patterns compiled, examples held.
 pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
     let Some(first) = argv.first() else { return Ok(()) };
@@ -122,7 +348,7 @@ pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), Policy
     Ok(())
 }
 
-fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
+pub(super) fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
     Step { stage, outcome: outcome.into(), detail: detail.into(), rule: None }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::authorize::{Authority, Authorized};
-use super::{Call, Surroundings, confine, settle, unconfined};
+use super::{Call, Surroundings, confine, settled, unconfined};
 use crate::decision::{Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
@@ -13,6 +13,7 @@ use crate::report::compose::rule_doc;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
+use crate::report::tool::ToolDoc;
 use crate::request::quote::escape_text;
 use crate::switch::Switch;
 
@@ -35,6 +36,7 @@ pub fn explain(call: Call, around: &Surroundings) -> Explained {
     let now = SystemTime::now();
     let mut doc = ResultDoc::new(run_id::new(now), now);
     doc.asked_by(&call.request.asker);
+    doc.tool = ToolDoc::of_request(&call.request);
     let mut steps = Vec::new();
     let mut excerpt = None;
     let allowed = match stages(call, around, &mut doc, &mut steps) {
@@ -60,17 +62,25 @@ fn stages(
     let policies = Stack::load(&search, &around.load)?.policies;
     doc.judged_by(&policies);
     let switches = Switch::all(&policies);
-    let authority = Authority { policies: &policies, switches: &switches, facts: &around.facts };
-    let Authorized { argv, decision } = authority.authorize(call.request, steps)?;
-    if let Some(argv) = &argv {
-        doc.of_words(argv);
-    }
-    let Some(grant) = settle(decision, doc) else { return Ok(false) };
+    let run_id = doc.run_id.clone();
+    let store = crate::state::place::resolve(&policies, &around.caller(call.state))?;
+    let authority = Authority {
+        policies: &policies,
+        switches: &switches,
+        facts: &around.facts,
+        run_id: &run_id,
+        store: &store,
+        wait: None,
+        dry: true,
+    };
+    let mut by = Authorized::default();
+    let came = authority.authorize(call.request, &mut by, steps)?;
+    let Some(grant) = settled(came, &mut by, doc) else { return Ok(false) };
     if grant.program.is_none() {
         // A built-in action: what its path leads to is looked at when it is done.
         return Ok(true);
     }
-    match confine(grant, &policies, &around.facts).and_then(|confinement| confinement.foresee()) {
+    match confine(grant, &authority).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {
             let on: Vec<String> =
                 enforced.on.iter().map(|(l, how)| format!("{}: {how}", l.as_str())).collect();

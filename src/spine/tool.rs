@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 
-use super::authorize::ready;
+use super::authorize::{Authority, ready};
 use super::guarded;
 use crate::action::{self, How};
 use crate::decision::{self, Decision, Facts, Grant, Step};
@@ -39,14 +40,14 @@ pub(super) fn judge(
 /// Does a granted action. Whether `stop` ended it.
 pub(super) fn act(
     grant: Grant,
-    policies: &[Policy],
+    authority: &Authority<'_>,
     pass_through: bool,
     stop: Stop<'_>,
     doc: &mut ResultDoc,
 ) -> bool {
     let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
     let mut stopped = false;
-    match action::perform(grant, &guarded(policies), stop) {
+    match action::perform(grant, &kept(authority), stop) {
         Ok(done) => {
             stopped = matches!(done.how, How::Stopped);
             doc.acted(done, &limits, &rule);
@@ -59,4 +60,9 @@ pub(super) fn act(
         let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
     }
     stopped
+}
+
+/// What no action touches: all that policies lead to, the switch and the store included.
+fn kept(authority: &Authority<'_>) -> Vec<PathBuf> {
+    guarded(authority.policies).into_iter().chain([authority.store.to_path_buf()]).collect()
 }

@@ -93,6 +93,12 @@ impl Moment {
         Moment { nanos, wall: Moment::wall_clock(wall), wall_time: wall }
     }
 
+    /// For tests: a moment of their own.
+    #[cfg(test)]
+    pub(crate) fn at(nanos: i64) -> Moment {
+        Moment::new(nanos, UNIX_EPOCH)
+    }
+
     /// A time of day as all tables keep it: RFC 3339 with milliseconds, in UTC.
     #[must_use]
     pub fn wall_clock(time: SystemTime) -> String {

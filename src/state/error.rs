@@ -34,15 +34,6 @@ pub enum StateError {
     Links(PathBuf),
     /// Somebody else can change a directory on the way.
     Way(PathBuf, TrustError),
-    /// Neither the policy nor `--state` names a directory, and the user has no home.
-    NoPlace,
-    /// Two directories are named and are not the same one: the first as said by whom, then the second.
-    Contradiction {
-        /// By whom, and which.
-        first: (String, PathBuf),
-        /// By whom, and which.
-        second: (String, PathBuf),
-    },
     /// Another process held the lock or the database too long.
     Busy(PathBuf),
     /// The directory was used before and its database is gone or empty.
@@ -66,24 +57,25 @@ impl StateError {
         StateError::Io { path: path.to_owned(), doing, source }
     }
 
-    /// Stable and machine-readable: `state_contradiction` for an impossible `--state`, which is a usage error (exit
-    /// 125), else `state_unavailable`, for which the caller denies.
+    /// Stable and machine-readable: the code of the refusal that comes of it.
     pub fn code(&self) -> &'static str {
-        match self {
-            StateError::Contradiction { .. } => "state_contradiction",
-            _ => "state_unavailable",
-        }
+        "state_unavailable"
     }
 
-    /// The same error, of a database in this directory.
-    pub(super) fn within(self, dir: &Path) -> StateError {
-        match self {
+    /// The same error, of a store in this directory: within a transaction a file is known by its name alone.
+    pub(super) fn within(mut self, dir: &Path) -> StateError {
+        match &mut self {
+            StateError::Io { path, .. }
+            | StateError::Busy(path)
+            | StateError::Lost(path)
+            | StateError::Foreign(path, _)
+            | StateError::Newer(path, _)
+            | StateError::Corrupt(path, _)
             // Joining leaves a path alone that is absolute already.
-            StateError::Busy(path) => StateError::Busy(dir.join(path)),
-            StateError::Corrupt(path, what) => StateError::Corrupt(dir.join(path), what),
-            StateError::Database(path, source) => StateError::Database(dir.join(path), source),
-            other => other,
+            | StateError::Database(path, _) => *path = dir.join(&*path),
+            _ => {}
         }
+        self
     }
 
     /// What to do about it, in one sentence.
@@ -99,10 +91,6 @@ impl StateError {
             StateError::Links(path) => format!("remove the other names of {path:?}"),
             StateError::Way(_, trust) => {
                 trust.remedy().unwrap_or_else(|| "name another directory in [state] dir or --state".into())
-            }
-            StateError::NoPlace => "name a directory in [state] dir, or with --state".into(),
-            StateError::Contradiction { .. } => {
-                "leave --state out, or let all policies name one directory".into()
             }
             StateError::Busy(path) => {
                 format!("find the process that holds {path:?} (lslocks), and try again")
@@ -189,19 +177,14 @@ impl fmt::Display for StateError {
             StateError::Way(path, trust) => {
                 write!(f, "the way to the state directory {path:?} cannot be trusted: {trust}")
             }
-            StateError::NoPlace => {
-                write!(f, "there is no place for the state: the user has no home directory")
-            }
-            StateError::Contradiction { first, second } => write!(
-                f,
-                "{} says that the state is in {:?}, and {} says {:?}",
-                first.0, first.1, second.0, second.1
-            ),
             StateError::Busy(path) => {
                 write!(f, "the state's {path:?} was held by another process for too long")
             }
             StateError::Lost(path) => {
-                write!(f, "the state database {path:?} is gone, and counters do not begin again by that")
+                write!(
+                    f,
+                    "the state database {path:?} is gone or empty, and counters do not begin again by that"
+                )
             }
             StateError::Foreign(path, why) => {
                 write!(f, "the state database {path:?} is not this directory's: {why}")

@@ -83,6 +83,12 @@ impl Dir {
         Ok(look(&self.file(DATABASE))?.map(|meta| (meta.dev(), meta.ino())))
     }
 
+    /// The length of the database in bytes.
+    pub(super) fn length(&self) -> Result<i64, StateError> {
+        let length = look(&self.file(DATABASE))?.map_or(0, |meta| meta.len());
+        Ok(i64::try_from(length).unwrap_or(i64::MAX))
+    }
+
     /// An empty database: SQLite would make it as the umask says.
     pub(super) fn create_database(&self) -> Result<(), StateError> {
         let path = self.file(DATABASE);

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::StateError;
+use super::approvals;
 use super::files::DATABASE;
 
 /// Tells the file apart from other SQLite databases (`PRAGMA application_id`): "gxst".
@@ -31,6 +32,74 @@ const TABLES: &[(&str, &str)] = &[
             wall TEXT NOT NULL
         ) STRICT, WITHOUT ROWID",
     ),
+    (
+        "ledgers",
+        "CREATE TABLE ledgers (
+            id INTEGER PRIMARY KEY,
+            policy BLOB NOT NULL,
+            kind TEXT NOT NULL,
+            name TEXT NOT NULL,
+            measure TEXT NOT NULL,
+            per INTEGER NOT NULL,
+            told INTEGER,
+            UNIQUE (policy, kind, name, measure)
+        ) STRICT",
+    ),
+    (
+        "counters",
+        "CREATE TABLE counters (
+            id INTEGER PRIMARY KEY,
+            ledger INTEGER NOT NULL REFERENCES ledgers (id),
+            key TEXT NOT NULL,
+            UNIQUE (ledger, key)
+        ) STRICT",
+    ),
+    (
+        "uses",
+        "CREATE TABLE uses (
+            counter INTEGER NOT NULL REFERENCES counters (id),
+            at INTEGER NOT NULL,
+            ledger INTEGER NOT NULL REFERENCES ledgers (id),
+            amount TEXT NOT NULL,
+            upto TEXT NOT NULL,
+            PRIMARY KEY (counter, at)
+        ) STRICT, WITHOUT ROWID",
+    ),
+    ("uses_by_age", "CREATE INDEX uses_by_age ON uses (ledger, at)"),
+    (
+        "sessions",
+        "CREATE TABLE sessions (
+            id TEXT PRIMARY KEY,
+            first TEXT NOT NULL,
+            last TEXT NOT NULL,
+            since INTEGER NOT NULL,
+            since_wall TEXT NOT NULL,
+            runs INTEGER NOT NULL DEFAULT 0,
+            denials INTEGER NOT NULL DEFAULT 0,
+            all_runs INTEGER NOT NULL DEFAULT 0,
+            all_denials INTEGER NOT NULL DEFAULT 0,
+            halted TEXT,
+            halted_wall TEXT,
+            halted_run TEXT
+        ) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "session_events",
+        "CREATE TABLE session_events (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            session TEXT NOT NULL REFERENCES sessions (id),
+            event TEXT NOT NULL,
+            nanos INTEGER NOT NULL,
+            wall TEXT NOT NULL,
+            by TEXT,
+            reason TEXT,
+            run TEXT
+        ) STRICT",
+    ),
+    ("session_events_by_session", "CREATE INDEX session_events_by_session ON session_events (session, id)"),
+    approvals::TABLES[0],
+    approvals::TABLES[1],
+    approvals::TABLES[2],
 ];
 
 /// What a database is to this program.

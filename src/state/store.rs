@@ -243,7 +243,7 @@ fn prepare(dir: &Dir) -> Result<Connection, StateError> {
         // New, or the first one to use the directory was killed before it could say so.
         None => dir.mark(&id)?,
     }
-    test_whole(&db)?;
+    test_whole(dir, &db)?;
     Ok(db)
 }
 
@@ -264,7 +264,7 @@ fn find(dir: &Dir) -> Result<Option<Connection>, StateError> {
         (Found::Known(id), Some(marker)) => same_id(&marker, &id)?,
         (Found::Known(_), None) => {}
     }
-    test_whole(&db)?;
+    test_whole(dir, &db)?;
     Ok(Some(db))
 }
 
@@ -274,10 +274,11 @@ fn connect(dir: &Dir) -> Result<Connection, StateError> {
     let db = Connection::open_with_flags(dir.file(DATABASE), flags)?;
     db.busy_timeout(STRANGERS)?;
     // FULL: what was committed is on the disk. No temporary files anywhere else. Nothing that stands in the file may call
-    // functions with side effects, and a cell that does not fit its page is damage.
+    // functions with side effects, and a cell that does not fit its page is damage. What is removed is overwritten: it may
+    // be a secret.
     db.execute_batch(
         "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF;
-         PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;",
+         PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON; PRAGMA secure_delete = ON;",
     )?;
     Ok(db)
 }
@@ -291,12 +292,21 @@ fn same_id(marker: &str, id: &str) -> Result<(), StateError> {
 
 fn new_id() -> Result<String, StateError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|e| StateError::io(Path::new(DATABASE), "name", e.into()))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    getrandom::fill(&mut bytes).map_err(|e| {
+        let source = std::io::Error::other(e.to_string());
+        StateError::io(Path::new(DATABASE), "name", source)
+    })?;
+    Ok(crate::sys::hex(&bytes))
 }
 
-fn test_whole(db: &Connection) -> Result<(), StateError> {
-    let pages: i64 = db.pragma_query_value(None, "page_count", |row| row.get(0))?;
+/// After what was cut short has been undone: pages that are whole, and hold together.
+fn test_whole(dir: &Dir, db: &Connection) -> Result<(), StateError> {
+    let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (pages, size) = (number("page_count")?, number("page_size")?);
+    // SQLite takes the missing end of a page for zeros.
+    if dir.length()? != pages.saturating_mul(size) {
+        return Err(StateError::Corrupt(DATABASE.into(), "its end is missing".into()));
+    }
     if pages > TESTED_PAGES {
         return Ok(());
     }

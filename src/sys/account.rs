@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use nix::unistd::{Uid, User};
+use serde::{Deserialize, Serialize};
 
 /// What is known of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,29 @@ pub struct Account {
     pub name: String,
     /// The home directory.
     pub home: PathBuf,
+}
+
+/// Who this process acts for, as far as the kernel says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    /// The real user.
+    pub uid: u32,
+    /// The user's name; the number where the database knows none.
+    pub user: String,
+    /// Whoever logged in, where the kernel keeps account of it (`/proc/self/loginuid`): it stays the same through `su`
+    /// and `sudo`.
+    pub login_uid: Option<u32>,
+}
+
+impl Person {
+    /// Whoever runs this process.
+    pub fn here() -> Person {
+        let uid = nix::unistd::getuid().as_raw();
+        let user = account(uid).map_or_else(|| uid.to_string(), |account| account.name);
+        let login = std::fs::read_to_string("/proc/self/loginuid").ok();
+        let login_uid = login.and_then(|text| text.trim().parse().ok()).filter(|uid| *uid != u32::MAX);
+        Person { uid, user, login_uid }
+    }
 }
 
 /// The account of `uid`: its line in `/etc/passwd`, which one read finds for nearly everybody, else whatever the C

@@ -15,10 +15,11 @@ const SIZE: usize = 4 << 20;
 const SMALLEST: usize = 16;
 /// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
 const CLASSES: usize = 8 + 5 * 4;
-/// Up to here the classes are of one size each.
+/// Up to here each class is of one size.
 const SMALL: usize = 128;
-/// What is larger than this never comes from the arena: it would use it up.
-const LARGEST: usize = 16 << 10;
+/// What is larger than this never comes from the arena: it would use it up. A run needs no more (the longest is the buffer
+/// that output passes through), so it never wakes the system's allocator.
+const LARGEST: usize = 128 << 10;
 
 /// Set by [`leave_alone`].
 static LEFT_ALONE: AtomicBool = AtomicBool::new(false);

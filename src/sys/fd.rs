@@ -141,6 +141,24 @@ pub fn kind(fd: BorrowedFd<'_>) -> io::Result<FileKind> {
     })
 }
 
+/// Whether whoever started this process handed it an open descriptor of the same file: only such a one is not
+/// close-on-exec, since everything that is opened here is.
+pub fn was_handed_over(fd: BorrowedFd<'_>) -> bool {
+    let identity = |number: RawFd| {
+        // SAFETY: an all-zero `stat` is a valid value, and fstat(2) writes nothing beyond it.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            (libc::fstat(number, &mut stat) == 0).then_some((stat.st_dev, stat.st_ino))
+        }
+    };
+    // SAFETY: fcntl(2) with F_GETFD takes no pointers.
+    let stays = |number: RawFd| unsafe { libc::fcntl(number, libc::F_GETFD) } == 0;
+    let Some(own) = identity(fd.as_raw_fd()) else { return false };
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
+    numbers.any(|number| stays(number) && identity(number) == Some(own))
+}
+
 /// isatty(3).
 pub fn is_terminal(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: isatty(3) takes a number only.

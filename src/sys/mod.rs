@@ -6,12 +6,16 @@ pub mod arena;
 pub mod clock;
 pub mod environ;
 pub mod fd;
+mod hex;
 pub mod path;
 pub mod process;
 pub mod signal;
+#[cfg(test)]
+pub(crate) mod swapping;
 pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};
+pub use hex::hex;
 pub use path::canonical;
 
 use std::io;

@@ -58,6 +58,12 @@ static long a_write(void) {
 }
 static long a_truncate(void) { return truncate(arg[0], 0); }
 static long a_opentrunc(void) { return attempt_open(arg[0], O_RDONLY | O_TRUNC); }
+/* For neither reading nor writing: still a descriptor, whatever holds files by what they are opened for. */
+static long a_neither(void) {
+    unsigned long long how[3] = {O_ACCMODE, 0, 0};
+    if (attempt_open(arg[0], O_ACCMODE) >= 0) return 0;
+    return syscall(437 /* openat2 */, AT_FDCWD, arg[0], how, sizeof how);
+}
 static long a_link(void) { return link(arg[0], arg[1]); }
 static long a_symlink(void) { return symlink(arg[0], arg[1]); }
 static long a_rename(void) { return rename(arg[0], arg[1]); }
@@ -359,7 +365,7 @@ static long a_oom(void) {
 
 #define A(name) {#name, a_##name}
 static const struct { const char *name; long (*run)(void); } attacks[] = {
-    A(read), A(list), A(openw), A(write), A(truncate), A(opentrunc), A(link), A(symlink), A(rename), A(exchange), A(unlink),
+    A(read), A(list), A(openw), A(write), A(truncate), A(opentrunc), A(neither), A(link), A(symlink), A(rename), A(exchange), A(unlink),
     A(mkdir), A(chmod), A(utime), A(mknod), A(writevia), A(handle), A(descriptors), A(stdoutagain),
     A(exec), A(execat), A(execscript), A(loader), A(preload), A(memfd), A(copyexec), A(linkexec),
     A(tcp), A(mptcp), A(udp), A(fastopen), A(tcp6), A(listen), A(bind), A(raw), A(packet), A(netlink), A(vsock), A(alg),

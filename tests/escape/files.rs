@@ -25,7 +25,7 @@ as_both! {
         let work = bench.work().display().to_string();
         let dir = outside(bench);
         let attacks = lines(vec![
-            format!("write:{dir}/file"), format!("write:{dir}/new"), format!("truncate:{dir}/file"), format!("opentrunc:{dir}/file"),
+            format!("write:{dir}/file"), format!("write:{dir}/new"), format!("truncate:{dir}/file"), format!("opentrunc:{dir}/file"), format!("neither:{dir}/file"),
             format!("mkdir:{dir}/newdir"), format!("symlink:/etc:{dir}/newlink"), format!("rename:{dir}/a:{dir}/b"),
             format!("unlink:{dir}/c"), format!("write:{work}/../outside/file"), format!("write:/proc/self/root{dir}/file"),
             format!("write:/proc/self/cwd/../outside/file"), format!("chmod:{dir}/file"), format!("utime:{dir}/file"),

@@ -229,7 +229,7 @@ pub enum ApprovalsVerb {
 #[derive(Debug, Subcommand)]
 pub enum SessionVerb {
     /// All sessions
-    List(ListArgs),
+    List(SessionsArgs),
     /// One session
     Show(IdArgs),
     /// Let a halted session go on
@@ -248,6 +248,17 @@ pub struct ListArgs {
     /// Also those that are answered, used or expired
     #[arg(long)]
     pub all: bool,
+}
+
+/// `session list`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// The policies a run would use.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Print an array of objects
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A verb about one entry.
@@ -274,7 +285,7 @@ pub struct ApproveArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub note: Option<String>,
     /// Approve these words in place of the ones asked for; the last option
-    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true)]
+    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true)]
     pub argv: Vec<OsString>,
 }
 

@@ -77,7 +77,7 @@ fn rules_for_absolute_paths() {
     assert_eq!(outcome(&judged(&elsewhere, "tool")), "deny:path_mismatch");
     let grant = granted(judged(&policy, "tool"));
     assert_eq!(
-        (grant.program.as_ref().unwrap().path.display().to_string(), grant.argv[0].to_str()),
+        (grant.program.expect("opened").path.display().to_string(), grant.argv[0].to_str()),
         (tool, Ok("tool"))
     );
 }
@@ -113,7 +113,7 @@ fn a_multi_call_program_is_judged_by_the_name_asked_for() {
     }
     let policy = [dir.policy(vec![allow("cat rm busybox"), deny("rm")])];
     let grant = granted(judged(&policy, "cat"));
-    assert_eq!((grant.program.as_ref().unwrap().path.clone(), grant.argv[0].to_str()), (busybox, Ok("cat")));
+    assert_eq!((grant.program.expect("opened").path, grant.argv[0].to_str()), (busybox, Ok("cat")));
     assert_eq!(outcome(&judged(&policy, "rm")), "deny:denied_by_rule");
     assert_eq!(outcome(&judged(&policy, "busybox rm")), "deny:denied_by_rule");
 }
@@ -178,7 +178,10 @@ fn a_pin_binds_the_content() {
         judged(&[dir.policy(vec![pin])], "tool")
     };
     let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(granted(pinned(hash)).program.unwrap().sha256.as_deref(), Some(hash));
+    assert_eq!(granted(pinned(hash)).program.expect("opened").sha256.as_deref(), Some(hash));
     assert_eq!(outcome(&pinned(&hash.replace('b', "c"))), "deny:hash_mismatch");
-    assert_eq!(granted(judged(&[dir.policy(vec![allow("tool")])], "tool")).program.unwrap().sha256, None);
+    assert_eq!(
+        granted(judged(&[dir.policy(vec![allow("tool")])], "tool")).program.expect("opened").sha256,
+        None
+    );
 }

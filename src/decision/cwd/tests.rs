@@ -8,6 +8,7 @@ use crate::decision::decide;
 use crate::decision::tests::made::*;
 use crate::policy::model::Policy;
 use crate::request::Request;
+use crate::sys::swapping::Swapping;
 
 fn start(roots: Option<&[&Path]>, cwd: &Path, facts: &Facts) -> String {
     let mut policy: Policy = policy(vec![allow("true")]);
@@ -122,4 +123,34 @@ fn others_homes_are_bare_too() {
         }
         assert!(is_bare_by(&dir.0, &facts, home) && !is_bare_by(&below, &facts, home));
     }
+}
+
+/// Whatever the name leads to at each moment, the directory that was judged is the one that is kept open.
+#[test]
+fn t3_103_a_directory_swapped_for_a_link_is_judged_as_what_was_opened() {
+    let dir = Dir::new("cwd-swap");
+    let at = |name: &str| dir.0.join(name);
+    for sub in ["in/x", "out"] {
+        std::fs::create_dir_all(at(sub)).expect("create");
+    }
+    symlink("../out", at("in/y")).expect("link");
+    let inside = at("in/x").metadata().expect("inside").ino();
+    let roots = [at("in")];
+    let facts = facts();
+    let (mut permitted, mut refused) = (0, 0);
+    let swapping = Swapping::start(at("in/x"), at("in/y"));
+    for _ in 0..10_000 {
+        // A name that led elsewhere a moment later is an error of its own.
+        let Ok(opened) = open(Some(&at("in/x")), &facts) else { continue };
+        let really = nix::sys::stat::fstat(&opened.fd).expect("open").st_ino;
+        if lies_in(&opened.path, Some(&roots), &facts) {
+            assert_eq!(really, inside, "permitted as {}", opened.path.display());
+            permitted += 1;
+        } else {
+            assert_ne!(really, inside, "refused as {}", opened.path.display());
+            refused += 1;
+        }
+    }
+    drop(swapping);
+    assert!(permitted > 0 && refused > 0, "both were met: {permitted}, {refused}");
 }

@@ -40,6 +40,12 @@ pub struct ActionCall {
 }
 
 impl ActionCall {
+    /// For the tests of those who do it.
+    #[cfg(test)]
+    pub(crate) fn for_test(kind: ActionKind, path: &str, content: &str, max_size: u64) -> ActionCall {
+        ActionCall { kind, path: path.into(), content: content.into(), max_size, root: PathBuf::new() }
+    }
+
     /// Whether two policies mean the same by it; each may have its own `max_size`.
     pub(super) fn is_the_same(&self, other: &ActionCall) -> bool {
         let real = |path: &Path| crate::sys::canonical(path).unwrap_or_else(|_| path.to_path_buf());

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
-use super::asker::{self, granted};
+use super::asker;
 use super::denial::said_by_tool;
 use super::judge::{no_policy, note};
 use super::paths::Paths;
@@ -114,7 +114,7 @@ pub fn called<'p>(
     for (_, tool) in tools.iter().filter(|(_, tool)| tool.action.is_some()) {
         note(trace, "command", "named", said_by_tool(tool), None);
     }
-    let place = place(&tools, request, facts)?;
+    let place = open_place(&tools, request, facts)?;
     let made = made(&tools, given, &place)?;
     agree(&made)?;
     let shown = made.first().map(|made| settled(&made.values)).unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn called<'p>(
 /// The tool in every policy that has to offer it.
 fn named<'p>(policies: &'p [Policy], name: &str, agent: Option<&str>) -> Judged<Vec<(&'p Policy, &'p Tool)>> {
     let usable = |policy: &'p Policy| {
-        let tool = policy.tools.get(name).filter(|tool| granted(tool.agents.as_deref(), agent))?;
+        let tool = policy.tools.get(name).filter(|tool| asker::granted(tool.agents.as_deref(), agent))?;
         Some((policy, tool))
     };
     let Some(tools) = policies.iter().map(usable).collect::<Option<Vec<_>>>() else {
@@ -147,7 +147,7 @@ fn named<'p>(policies: &'p [Policy], name: &str, agent: Option<&str>) -> Judged<
 
 /// Opens where the call is done. A request cannot give an action what only a command has, nor a second standard input
 /// to a tool that makes its own.
-fn place(tools: &[(&Policy, &Tool)], request: &Request, facts: &Facts) -> Judged<cwd::Opened> {
+fn open_place(tools: &[(&Policy, &Tool)], request: &Request, facts: &Facts) -> Judged<cwd::Opened> {
     let given = !matches!(request.stdin, Stdin::Null);
     if let Some((_, tool)) = tools.iter().find(|(_, tool)| tool.stdin.is_some() && given) {
         let message = format!("tool {} makes its own standard input", repr(tool.name.as_bytes()));

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use std::ffi::OsString;
 
 use super::arguments::{Values, named, text_of};
-use crate::decision::decimal::Decimal;
 use crate::decision::shown::repr;
+use crate::policy::decimal::Decimal;
 use crate::policy::model::{ActionKind, Param, ParamType, Tool};
-use crate::policy::template::{Piece, pieces};
+use crate::policy::template::{Piece, pieces, placeholders};
 
 /// The words of the command, and one sentence for each that a program could take for a flag.
 pub(super) fn words(tool: &Tool, values: &Values) -> (Vec<OsString>, Vec<String>) {
@@ -82,11 +82,7 @@ fn dashed(param: Option<&Param>, word: &str) -> String {
 
 /// The parameters whose values are content for somebody to read: all that stand in the template of the standard input.
 pub(super) fn content(tool: &Tool) -> Vec<String> {
-    let name = |piece: Piece<'_>| match piece {
-        Piece::Param(name) => Some(name.to_owned()),
-        Piece::Text(_) => None,
-    };
-    let input = tool.stdin.iter().flat_map(|text| pieces(text)).filter_map(name);
+    let input = tool.stdin.iter().flat_map(|text| placeholders(text)).map(str::to_owned);
     let written = tool.action.as_ref().is_some_and(|a| a.kind == ActionKind::WriteFile);
     input.chain(written.then(|| super::action::CONTENT.to_owned())).collect()
 }

@@ -52,6 +52,26 @@ fn a_signal_to_guardexec_ends_them_and_no_answer_counts() {
 }
 
 #[test]
+fn an_interrupt_from_the_terminal_leaves_them_their_grace() {
+    for user in users() {
+        let m = marker();
+        let done = format!("/tmp/guardexec-hook-graceful-{m}");
+        let guard = Apart::start(user, |bench| {
+            nix::unistd::setpgid(nix::unistd::Pid::from_raw(0), nix::unistd::Pid::from_raw(0)).unwrap();
+            let script = bench
+                .script("slow", &format!("trap 'sleep 0.2; echo >{done}; exit 0' TERM\nsleep {m} &\nwait"));
+            let heard = hear_all(&[&script], b"", Duration::from_secs(30));
+            assert_eq!(heard, [Heard::Cancelled(libc::SIGINT)]);
+        });
+        until(|| !alive(&m).is_empty());
+        // As the terminal does it: the whole group is told, at once.
+        process::kill(-guard.pid, libc::SIGINT).unwrap();
+        guard.end();
+        fs::remove_file(&done).expect("it had its grace");
+    }
+}
+
+#[test]
 fn once_it_was_signalled_guardexec_starts_no_further_ones() {
     apart(|bench| {
         let up = bench.path("up");

@@ -3,7 +3,6 @@
 use std::os::unix::fs::{chown, symlink};
 
 use super::*;
-use crate::hook::files_of;
 
 /// Why it was not started. It would have left a mark.
 #[track_caller]
@@ -117,16 +116,5 @@ fn what_cannot_be_executed_is_said() {
         let garbage = bench.file("garbage", "\u{1}\u{2}", 0o755);
         assert!(refused(bench, &hook(&[&garbage])).contains("could not execute the program"));
         assert!(refused(bench, &hook(&["/bin/echo", "a\0b"])).contains("nul byte"));
-    });
-}
-
-#[test]
-fn the_files_that_a_hook_leads_to() {
-    apart(|bench| {
-        let program = bench.file("program", "", 0o755);
-        symlink(&program, bench.path("link")).unwrap();
-        let of = hook(&[&bench.path("link"), "x", "/tmp", &program, "/nowhere"]);
-        let canonical = fs::canonicalize(&program).unwrap();
-        assert_eq!(files_of(&of), [canonical.clone(), canonical]);
     });
 }

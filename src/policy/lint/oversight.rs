@@ -7,12 +7,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::Finding;
+use crate::policy::decimal::compare;
 use crate::policy::error::printable;
 use crate::policy::model::{
     Alert, AlertOn, AskBy, Measure, Param, Policy, Profile, Rate, RateKey, Tool, Verdict,
 };
 use crate::policy::oversight::{self, Led, Role};
-use crate::policy::schema::compare;
 use crate::policy::trust;
 
 /// All of it, of one policy.
@@ -88,7 +88,7 @@ fn content(path: &Path, uid: u32) -> Result<(), trust::TrustError> {
     trust::check_way(path, uid)?;
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path);
     let io = |error| trust::TrustError { path: path.to_owned(), problem: trust::Problem::Io(error) };
-    trust::check(opened.map_err(io)?, path, uid)
+    trust::check_installed(opened.map_err(io)?, path, uid)
 }
 
 /// Under `host` nothing keeps a run from the store, nor from `guardexec approvals`.

@@ -33,8 +33,6 @@ pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
 pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
 pub(super) use reader::nearest;
-pub(super) use tool::placeholders;
-pub(super) use value::compare;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;

@@ -8,7 +8,7 @@ use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
 use crate::policy::tree::{Id, Tree, Value, bit, same};
-use crate::policy::units::{UnitError, parse_duration, parse_size};
+use crate::request::units::{UnitError, parse_duration, parse_size};
 
 /// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
 #[derive(Clone, Copy)]
@@ -321,7 +321,7 @@ impl<'a> Item<'a> {
         let text = self.string_as("a size such as \"64K\"")?;
         let bytes = parse_size(text).map_err(|e| self.unit_error(text, &e, liftable))?;
         if bytes < min {
-            let least = crate::policy::units::show_size(min);
+            let least = crate::request::units::show_size(min);
             return Err(self.error(format!("{} must be at least \"{least}\"", self.what)));
         }
         Ok(bytes)

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::reader::{Item, Name, Table, nearest_hint};
-use super::{Span, param, rule, sections};
+use super::{Span, hook, param, rule, sections};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{
     Action, ActionKind, Bound, Limits, MAX_OUTPUT, Param, ParamType, Tool, ToolOutput,
 };
+use crate::policy::template::placeholders;
 
 const KEYS: &[&str] = &[
     "description",
@@ -160,6 +161,17 @@ fn output(t: &Table<'_>) -> Result<(ToolOutput, Limits), PolicyError> {
     Ok((ToolOutput::default(), limits))
 }
 
+/// The program of a template: a bare name or an absolute path as in a rule, or a path relative to the policy file, since
+/// no caller ever writes this word.
+fn program(item: &Item<'_>) -> Result<String, PolicyError> {
+    let word = item.string()?;
+    if ["./", "../", "~/"].iter().any(|start| word.starts_with(start)) {
+        return hook::program(item);
+    }
+    rule::program(item, None)?;
+    Ok(word.to_owned())
+}
+
 /// The template: a fixed program, then words in which `{name}` stands for a parameter.
 fn argv(item: &Item<'_>, params: &[Param]) -> Result<Vec<String>, PolicyError> {
     let entries = item.list("a list of strings")?;
@@ -169,9 +181,10 @@ fn argv(item: &Item<'_>, params: &[Param]) -> Result<Vec<String>, PolicyError> {
     if placeholders(first.string()?).next().is_some() {
         return Err(first.error("the program of a tool cannot come from a parameter"));
     }
-    rule::program(first, None)?;
+    let program = program(first)?;
     let mut argv = Vec::with_capacity(entries.len());
-    for entry in &entries {
+    argv.push(program);
+    for entry in &entries[1..] {
         let word = entry.string()?;
         for name in placeholders(word) {
             let whole = word.len() == name.len() + 2;
@@ -204,14 +217,5 @@ fn parameter<'p>(item: &Item<'_>, name: &str, params: &'p [Param]) -> Result<&'p
     params.iter().find(|p| p.name == name).ok_or_else(|| {
         let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
         item.error(format!("`{{{name}}}` names no parameter of this tool")).hint(nearest_hint(name, &known))
-    })
-}
-
-/// The names in braces in a word of a template. Braces around anything but a name are plain text, as in
-/// `find ... {} +`.
-pub(in crate::policy) fn placeholders(word: &str) -> impl Iterator<Item = &str> {
-    word.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).filter(|name| {
-        name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
 }

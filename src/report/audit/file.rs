@@ -130,10 +130,7 @@ pub(super) fn rotate(
     let fail = |doing| move |e| AuditError::io(path, doing, e);
     let next = with_suffix(path, ".next");
     let dated = with_suffix(path, &format!(".{}-{last_seq}", stamp(now)));
-    match fs::remove_file(&next) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(fail("rotate")(e)),
-        _ => {}
-    }
+    clear(&next).map_err(fail("rotate"))?;
     let meta = old.file.metadata().map_err(fail("inspect"))?;
     let mut file = OpenOptions::new()
         .read(true)
@@ -156,6 +153,19 @@ pub(super) fn rotate(
         return Err(fail("rotate")(e));
     }
     Log::from_file(path, file)
+}
+
+/// Takes away what stands in the successor's place: what a rotation left that was cut off, or what somebody put there who
+/// may write the directory, as a run may. A directory is no reason to stop recording; it is renamed.
+fn clear(next: &Path) -> io::Result<()> {
+    match fs::remove_file(next) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(_) if fs::symlink_metadata(next).is_ok_and(|found| found.is_dir()) => {
+            let drawn = getrandom::u64().map_err(|e| io::Error::other(e.to_string()))?;
+            fs::rename(next, with_suffix(next, &format!(".set-aside-{drawn:016x}")))
+        }
+        other => other,
+    }
 }
 
 /// Takes back the dated name of a rotation that failed half-way.

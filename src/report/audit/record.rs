@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::policy::model::Severity;
 use crate::report::json;
-use crate::report::mask::mask_argv;
-use crate::report::result::{ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, SandboxDoc};
+use crate::report::result::{CheckDoc, ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, SandboxDoc};
 use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
+use crate::request::mask::mask_argv;
+use crate::sys::hex;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;
@@ -88,6 +90,8 @@ pub struct DecisionRecord {
     pub labels: BTreeMap<String, String>,
     pub why: Option<String>,
     pub policy: Vec<PolicyDoc>,
+    /// What the checks on the request said.
+    pub checks: Vec<CheckDoc>,
 }
 
 /// `outcome`. The figures are those of the result; no output byte is recorded.
@@ -95,6 +99,8 @@ pub struct DecisionRecord {
 #[allow(missing_docs)]
 pub struct OutcomeRecord {
     pub status: Status,
+    /// What came after the decision and stopped it: `sandbox` where nothing ran; null where nothing did.
+    pub stage: Option<&'static str>,
     pub exit_code: Option<u8>,
     pub exit_status: u8,
     pub signal: Option<String>,
@@ -109,6 +115,8 @@ pub struct OutcomeRecord {
     pub survivors: Option<u64>,
     pub sandbox: Option<SandboxDoc>,
     pub error: Option<ErrorDoc>,
+    /// What the checks on the output said.
+    pub checks: Vec<CheckDoc>,
 }
 
 /// `approval`.
@@ -182,7 +190,7 @@ impl Body {
     }
 
     /// The value of `severity`: `info` (as usual), `notice` (worth a look), `warning` (refused, stopped),
-    /// `error` (guardexec itself failed).
+    /// `error` (guardexec itself failed); where a check blocked or asked, the policy's own word for it.
     pub fn severity(&self) -> &'static str {
         let of_status = |status: Status| match status {
             Status::Ok => "info",
@@ -191,6 +199,8 @@ impl Body {
             _ => "warning",
         };
         match self {
+            Body::Decision(d) if worst(&d.checks).is_some() => worst(&d.checks).map_or("", Severity::as_str),
+            Body::Outcome(o) if worst(&o.checks).is_some() => worst(&o.checks).map_or("", Severity::as_str),
             Body::Decision(d) => match (d.status, d.decision) {
                 (Some(status), _) => of_status(status),
                 (None, Some("allow")) => "info",
@@ -204,6 +214,11 @@ impl Body {
             Body::Error(_) => "error",
         }
     }
+}
+
+/// The highest severity of the checks that did not let pass.
+fn worst(checks: &[CheckDoc]) -> Option<Severity> {
+    checks.iter().filter(|c| matches!(c.verdict, "block" | "ask")).map(|c| c.severity.0).max()
 }
 
 #[derive(Serialize)]
@@ -342,10 +357,4 @@ pub(super) fn may_start(bytes: &[u8]) -> bool {
     let start = b"{\"ts\":\"";
     let both = bytes.len().min(start.len());
     bytes[..both] == start[..both]
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
 }

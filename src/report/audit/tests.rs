@@ -59,6 +59,7 @@ fn decision(argv: &[&[u8]], reason: &str) -> Record {
         session: Some(reason.into()),
         labels: [(reason.to_owned(), reason.to_owned())].into(),
         why: Some(reason.into()),
+        checks: Vec::new(),
         policy: Vec::new(),
     };
     Record { ts: SystemTime::now(), run_id: "RUN".into(), body: Body::Decision(Box::new(body)) }
@@ -97,8 +98,8 @@ fn records_form_a_chain_in_the_documented_shape() {
     let keys: Vec<&str> = read[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys.join(" "),
-        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped command program cwd \
-         agent session labels why policy hash"
+        "ts run_id seq event severity prev decision status stage rule reason argv argv_escaped command tool program cwd \
+         agent session labels why policy checks hash"
     );
     assert_eq!(fs::metadata(dir.log()).unwrap().mode() & 0o7777, 0o600);
     let report = verify(&[dir.log()], Some((3, &done[2].hash)));
@@ -187,14 +188,29 @@ fn rotation_ties_the_new_file_to_the_old_head() {
 #[test]
 fn a_failed_rotation_keeps_the_old_file() {
     let dir = Dir::new();
+    // The lock and the successor have names that fit; the dated name is too long.
+    let log = dir.0.join("a".repeat(245));
+    let mut audit = Audit::open(&log, Some(600)).unwrap();
+    audit.append(&simple("a")).unwrap();
+    let before = fs::read(&log).unwrap();
+    assert!(matches!(audit.append(&simple("b")), Err(AuditError::Io { doing: "rotate", .. })));
+    assert_eq!(fs::read(&log).unwrap(), before);
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 2, "the file and its lock");
+    Audit::open(&log, None).unwrap().append(&simple("b")).unwrap();
+    assert_eq!(check(&[log]), None);
+}
+
+#[test]
+fn a_directory_in_the_successors_place_is_set_aside() {
+    let dir = Dir::new();
     let mut audit = Audit::open(&dir.log(), Some(600)).unwrap();
     audit.append(&simple("a")).unwrap();
     fs::create_dir_all(dir.0.join("audit.jsonl.next/x")).unwrap();
-    let before = fs::read(dir.log()).unwrap();
-    assert!(matches!(audit.append(&simple("b")), Err(AuditError::Io { doing: "rotate", .. })));
-    assert_eq!(fs::read(dir.log()).unwrap(), before);
-    fs::remove_dir_all(dir.0.join("audit.jsonl.next")).unwrap();
     audit.append(&simple("b")).unwrap();
+    let aside = fs::read_dir(&dir.0).unwrap().flatten().map(|e| e.file_name().into_string().unwrap());
+    let aside: Vec<String> = aside.filter(|name| name.contains(".next.set-aside-")).collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    fs::remove_dir_all(dir.0.join(&aside[0])).unwrap();
     assert_eq!(check(&rotated(&dir)), None);
 }
 

@@ -24,11 +24,13 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         processes: None,
         stdout,
         stderr: Captured::new(Bound::At(100)),
+        planted: false,
         survivors: 0,
         enforced: Enforced::nothing(Profile::Host),
         limits_how: LimitsHow::of(&limits, true),
         unreaped: false,
         warnings: Vec::new(),
+        leaving: None,
     };
     let mut doc = ResultDoc::new("RUN".into(), SystemTime::UNIX_EPOCH);
     doc.ran(&ended, &limits);

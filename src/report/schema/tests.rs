@@ -188,6 +188,15 @@ fn bodies() -> Vec<Body> {
     let full = full_result();
     vec![
         Body::Decision(Box::new(DecisionRecord {
+            checks: vec![crate::report::result::CheckDoc {
+                check: "owner".into(),
+                on: "request",
+                verdict: "block",
+                failed: true,
+                severity: crate::report::result::SeverityDoc(crate::policy::model::Severity::Critical),
+                reason: "it crashed".into(),
+                stderr: "Traceback".into(),
+            }],
             decision: Some("allow"),
             status: None,
             stage: None,
@@ -205,7 +214,9 @@ fn bodies() -> Vec<Body> {
             policy: full.policy,
         })),
         Body::Outcome(Box::new(OutcomeRecord {
+            checks: Vec::new(),
             status: Status::Signaled,
+            stage: None,
             exit_code: None,
             exit_status: 139,
             signal: Some("SIGSEGV".into()),

@@ -135,3 +135,26 @@ fn a_long_run_takes_no_longer_than_any_other_text() {
     assert_eq!(display(word.as_bytes()), word);
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "took {:?}", began.elapsed());
 }
+
+#[test]
+fn bytes_outside_utf8_are_spelled_out() {
+    assert_eq!(lossless(b"plain \\xff"), "plain \\xff");
+    assert_eq!(lossless(b"\xff\\a\xc3"), "\\xff\\\\a\\xc3");
+}
+
+#[test]
+fn a_line_of_foreign_text_is_safe_and_its_escapes_are_ours() {
+    assert_eq!(line(b"it's \\x1b \x1b[2K\t- \xff"), "it's \\\\x1b \\x1b[2K\\t- \\xff");
+    assert_eq!(line("a\u{2003}b\u{2014}\u{e9}".as_bytes()), "a\\u{2003}b\\u{2014}\u{e9}");
+    assert_eq!(line(&[b' '; 30]), "\\[30 spaces]");
+}
+
+#[test]
+fn letters_beyond_ascii_can_be_told_apart() {
+    assert_eq!(ascii(b"plain\x1b"), None);
+    assert_eq!(
+        ascii("p\u{430}ypal \u{5d0}\u{202e}".as_bytes()).unwrap(),
+        "$'p\\u{430}ypal \\u{5d0}\\u{202e}'"
+    );
+    assert_eq!(ascii(b"\xff").unwrap(), "$'\\xff'");
+}

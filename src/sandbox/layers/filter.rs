@@ -45,15 +45,9 @@ impl Builder<'_> {
             ipc_namespace: self.ground.namespaces,
             attributes: self.ground.namespaces || self.wanted.profile == Profile::Host,
             truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
-            ioctl_by_path: abi >= 5 || self.wanted.profile == Profile::Host,
-            notify_groups: false,
+            openat2: self.wanted.profile == Profile::Host,
         });
-        self.step(
-            Step::Seccomp,
-            Stage::Filter,
-            Vec::new(),
-            Box::new(move || seccomp::apply(&filter).map(drop)),
-        );
+        self.step(Step::Seccomp, Stage::Filter, Vec::new(), Box::new(move || seccomp::apply(&filter)));
         self.layers.secret = Some(secret);
         self.layers.enforced.set(Layer::Syscalls, "seccomp");
         self.network_on(network);

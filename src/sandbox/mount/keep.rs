@@ -1,18 +1,21 @@
 //! What in a writable workspace would make the *host* run code later: repositories' settings and hooks, editor and shell
 //! start-up files. What exists is kept by mounts; what does not exist yet cannot be, and is looked for afterwards.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::fchown;
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, fstat, mkdirat};
 
 use super::raw;
+use crate::sandbox::repositories::Repositories;
+use crate::sys::account::account;
 
-mod gitconfig;
+pub(in crate::sandbox) mod gitconfig;
 
 /// Start-up files and directories of shells, editors and agents, looked up in the working directory.
 pub(crate) const STARTUP: &[&str] = &[
@@ -63,14 +66,8 @@ const IN_GIT: &[&str] = &["config", "config.worktree", "hooks", "info", "commond
 /// Those that git itself makes empty in every repository, and that are made here so that they can be kept.
 const MADE: &[&str] = &["hooks", "info"];
 
-/// Directories of git's own in a git directory, where no submodule is looked for.
-const OF_GIT: [&str; 7] = ["objects", "refs", "logs", "hooks", "info", "branches", "lfs"];
-/// How many names deep submodules' git directories are looked for.
-const MAX_MODULES: usize = 8;
-/// How deep below the working directory repositories are looked for.
-const MAX_DEPTH: usize = 4;
-/// How many directory entries are looked at.
-const MAX_ENTRIES: usize = 4096;
+/// How many repositories are kept: each costs the run some mounts.
+const MAX_REPOSITORIES: usize = 512;
 
 /// What has to stay as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +76,7 @@ pub struct Kept {
     pub in_place: Vec<PathBuf>,
     /// Files and directories that cannot be changed, replaced or removed.
     pub read_only: Vec<PathBuf>,
-    /// Names that did not exist and must not exist afterwards (see [`appeared`]).
+    /// Names that did not exist and must not exist afterwards.
     pub absent: Vec<PathBuf>,
     /// Links with what they lead to: no mount keeps a link, so that it was replaced is seen afterwards.
     pub links: Vec<(PathBuf, PathBuf)>,
@@ -87,16 +84,25 @@ pub struct Kept {
     pub incomplete: bool,
 }
 
-/// Finds what to keep in `cwd`, which the run may write to.
-pub fn find(cwd: &Path) -> Kept {
-    let mut kept = Kept::default();
-    for name in STARTUP {
-        kept.hold(&cwd.join(name), cwd);
+/// Finds what to keep in `roots`, which the run may write to, and where `found` are the repositories.
+pub fn find(roots: &[PathBuf], found: &Repositories) -> Kept {
+    let mut kept = Kept { incomplete: found.incomplete, ..Kept::default() };
+    for root in roots {
+        for name in STARTUP {
+            kept.hold(&root.join(name), root);
+        }
     }
-    // Its own repository first: however many entries there are, that one is found.
-    kept.git(&cwd.join(".git"), cwd);
-    let mut left = MAX_ENTRIES;
-    search(cwd, cwd, 0, &mut left, &mut kept);
+    let all = found.git.iter().chain(&found.bare);
+    // A root's own first: however many there are, that one is kept.
+    let (own, below): (Vec<&PathBuf>, Vec<_>) =
+        all.partition(|git| roots.iter().any(|r| git.parent() == Some(r)));
+    kept.incomplete |= own.len() + below.len() > MAX_REPOSITORIES;
+    for git in own.into_iter().chain(below).take(MAX_REPOSITORIES) {
+        // Roots may lie in each other.
+        if let Some(root) = roots.iter().filter(|root| git.starts_with(root)).min() {
+            kept.git(git, root, &found.modules);
+        }
+    }
     // Outermost first: a mount covers what was mounted beneath it before.
     kept.in_place.sort();
     kept.in_place.dedup();
@@ -105,12 +111,22 @@ pub fn find(cwd: &Path) -> Kept {
 
 /// What the settings of the repository whose work tree `top` is name besides themselves, as git would find it.
 pub(crate) fn named_by_git(top: &Path) -> Vec<PathBuf> {
-    gitconfig::named(&top.join(".git/config"), top)
+    named_by(&top.join(".git"), top)
 }
 
-/// Which of the names that must not exist do now.
-pub fn appeared(kept: &Kept) -> Vec<PathBuf> {
-    kept.absent.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect()
+/// The same for a git directory; nothing where there is none.
+fn named_by(git: &Path, top: &Path) -> Vec<PathBuf> {
+    let Ok(found) = git.symlink_metadata() else { return Vec::new() };
+    // Whoever uses git there.
+    named_for(account(found.uid()).map(|account| account.home).as_deref(), git, top)
+}
+
+/// The same for a user with this home directory.
+fn named_for(home: Option<&Path>, git: &Path, top: &Path) -> Vec<PathBuf> {
+    // What every repository of its owner follows: hooks there may lie in the work tree too.
+    let own = home.into_iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
+    let all = own.chain([PathBuf::from("/etc/gitconfig"), git.join("config")]);
+    all.flat_map(|config| gitconfig::named(&config, top, home)).collect()
 }
 
 impl Kept {
@@ -150,20 +166,20 @@ impl Kept {
         self.note(path);
     }
 
-    fn git(&mut self, git: &Path, cwd: &Path) {
+    fn git(&mut self, git: &Path, root: &Path, modules: &BTreeSet<PathBuf>) {
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => self.repository(git, cwd),
+            Ok(found) if found.is_dir() => self.repository(git, root, modules),
             // A linked work tree or a submodule: a file (or link) that says where its git directory is.
-            Ok(_) => self.hold(git, cwd),
+            Ok(_) => self.hold(git, root),
             Err(_) => {}
         }
     }
 
-    fn repository(&mut self, git: &Path, cwd: &Path) {
-        let above = git.ancestors().take_while(|dir| *dir != cwd);
+    fn repository(&mut self, git: &Path, root: &Path, modules: &BTreeSet<PathBuf>) {
+        let above = git.ancestors().take_while(|dir| *dir != root);
         self.in_place.extend(above.map(Path::to_owned));
         self.git_dir(git);
-        self.modules(&git.join("modules"), 0);
+        self.modules(&git.join("modules"), modules);
         let worktrees = git.join("worktrees");
         for entry in plain_dirs_in(&worktrees) {
             self.in_place.extend([worktrees.clone(), entry.clone()]);
@@ -172,27 +188,23 @@ impl Kept {
                 self.note(&entry.join(name));
             }
         }
-        let top = git.parent().unwrap_or(git);
-        for path in gitconfig::named(&git.join("config"), top).iter().filter(|p| p.starts_with(cwd)) {
-            self.hold(path, cwd);
+        let top = if git.ends_with(".git") { git.parent().unwrap_or(git) } else { git };
+        for path in named_by(git, top).iter().filter(|path| path.starts_with(root)) {
+            self.hold(path, root);
         }
     }
 
-    /// The git directories of submodules; their names may have slashes in them.
-    fn modules(&mut self, dir: &Path, depth: usize) {
-        if depth > MAX_MODULES || !is_plain_dir(dir) {
-            self.incomplete |= depth > MAX_MODULES;
+    /// The git directories of submodules.
+    fn modules(&mut self, dir: &Path, all: &BTreeSet<PathBuf>) {
+        if !is_plain_dir(dir) {
             return;
         }
         self.in_place.push(dir.to_owned());
-        for entry in plain_dirs_in(dir) {
+        for entry in all.iter().filter(|entry| entry.starts_with(dir)) {
             if entry.join("HEAD").exists() || entry.join("config").exists() {
-                self.git_dir(&entry);
+                self.git_dir(entry);
             }
-            // Also where it looks like a git directory: a run can make any name look so.
-            if !OF_GIT.iter().any(|own| entry.ends_with(own)) {
-                self.modules(&entry, depth + 1);
-            }
+            self.in_place.push(entry.clone());
         }
     }
 
@@ -213,7 +225,7 @@ fn is_plain_dir(path: &Path) -> bool {
 
 fn plain_dirs_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| is_plain_dir(path)).take(MAX_ENTRIES).collect()
+    entries.map(|entry| entry.path()).filter(|path| is_plain_dir(path)).take(MAX_REPOSITORIES).collect()
 }
 
 /// An empty directory, owned like the one it is in. Where it cannot be made it stays absent. It is given away by
@@ -233,30 +245,24 @@ fn make_empty(path: &Path, like: &Path) {
     }
 }
 
-fn search(dir: &Path, cwd: &Path, depth: usize, left: &mut usize, kept: &mut Kept) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut below = Vec::new();
-    for entry in entries.flatten() {
-        if *left == 0 {
-            kept.incomplete = true;
-            return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::raw::attack::Scratch;
+
+    #[test]
+    fn what_every_repository_of_a_user_follows_counts_in_each() {
+        let scratch = Scratch::new("keep-home");
+        let (home, top) = (scratch.0.join("home"), scratch.0.join("top"));
+        fs::create_dir_all(home.join(".config/git")).unwrap();
+        fs::create_dir_all(top.join(".git")).unwrap();
+        fs::write(home.join(".gitconfig"), "[core]\nhooksPath = .hooks\n").unwrap();
+        fs::write(home.join(".config/git/config"), "[core]\nhooksPath = ~/mine\n").unwrap();
+        fs::write(top.join(".git/config"), "[core]\nhooksPath = .own\n").unwrap();
+        let found = named_for(Some(&home), &top.join(".git"), &top);
+        for path in [top.join(".hooks"), home.join("mine"), top.join(".own")] {
+            assert!(found.contains(&path), "{path:?} in {found:?}");
         }
-        *left -= 1;
-        let Ok(kind) = entry.file_type() else { continue };
-        let name = entry.file_name();
-        if name == ".git" {
-            if depth > 0 {
-                kept.git(&entry.path(), cwd);
-            }
-        } else if kind.is_dir() && name != "node_modules" && name != "target" {
-            below.push(entry.path());
-        }
-    }
-    if depth == MAX_DEPTH {
-        kept.incomplete |= !below.is_empty();
-        return;
-    }
-    for dir in below {
-        search(&dir, cwd, depth + 1, left, kept);
+        assert!(named_by_git(&scratch.0).is_empty(), "no repository");
     }
 }

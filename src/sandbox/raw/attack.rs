@@ -208,5 +208,5 @@ pub fn refuse_call(number: i64, errno: Errno) {
         insn(0x06, 0, 0, 0x7fff_0000),
     ];
     super::no_new_privs().unwrap();
-    super::seccomp_install(&program, false).unwrap();
+    super::seccomp_install(&program).unwrap();
 }

@@ -2,7 +2,7 @@
 //! is followed (open_tree, move_mount: 5.2; openat2: 5.6; mount_setattr: 5.12). Numbers are the same everywhere.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::{Errno, check};
 
@@ -49,16 +49,41 @@ fn owned(ret: libc::c_long) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens a canonical path without any right to its content; a link anywhere in it is `ELOOP`.
+/// Opens a canonical path without any right to its content; a link anywhere in it is `ELOOP`. Raw calls only.
 ///
 /// # Errors
-/// The errno of openat2(2).
+/// The errno of openat2(2), or of openat(2) where a filter around this process hides the first.
 pub fn open_canonical(path: &CStr) -> Result<OwnedFd, Errno> {
     let how = OpenHow { flags: (libc::O_PATH | libc::O_CLOEXEC) as u64, mode: 0, resolve: NO_LINKS };
     // SAFETY: both structures live through the call, and the size is theirs.
-    owned(check(unsafe {
+    let opened = check(unsafe {
         libc::syscall(OPENAT2, libc::AT_FDCWD, path.as_ptr(), &raw const how, size_of::<OpenHow>())
-    })?)
+    });
+    match opened {
+        Err(libc::ENOSYS) => open_step_by_step(path.to_bytes()),
+        opened => owned(opened?),
+    }
+}
+
+/// The same without openat2(2): every component by itself.
+fn open_step_by_step(path: &[u8]) -> Result<OwnedFd, Errno> {
+    let mut at = super::open_path(if path.starts_with(b"/") { c"/" } else { c"." })?;
+    for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        // NAME_MAX is 255.
+        let mut name = [0_u8; 256];
+        name.get_mut(..part.len())
+            .filter(|_| part.len() < 256)
+            .ok_or(libc::ENAMETOOLONG)?
+            .copy_from_slice(part);
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: `name` ends with a NUL, since it is longer than `part`, and lives through the call.
+        let next = unsafe { libc::syscall(libc::SYS_openat, at.as_raw_fd(), name.as_ptr(), flags, 0) };
+        at = owned(check(next)?)?;
+        if super::mode_of(at.as_fd())? & libc::S_IFMT == libc::S_IFLNK {
+            return Err(libc::ELOOP);
+        }
+    }
+    Ok(at)
 }
 
 /// A detached copy of the mount at `at`, and of what is mounted beneath it, from there down.
@@ -191,4 +216,35 @@ pub fn enter_root(path: &CStr) -> Result<(), Errno> {
         check(libc::syscall(libc::SYS_chdir, c"/".as_ptr()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attack::{Scratch, c_path};
+    use super::*;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn both_ways_open_the_same_and_follow_no_link() {
+        let scratch = Scratch::new("open-canonical");
+        let at = |name: &str| scratch.0.join(name);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        std::fs::write(at("a/b/f"), "").unwrap();
+        std::os::unix::fs::symlink("a", at("l")).unwrap();
+        for by_steps in [false, true] {
+            let open = |path: &CStr| {
+                if by_steps { open_step_by_step(path.to_bytes()) } else { open_canonical(path) }
+            };
+            for name in ["a/b/f", "a/b", "a/b/"] {
+                let opened = std::fs::File::from(open(&c_path(&at(name))).unwrap());
+                assert_eq!(opened.metadata().unwrap().ino(), at(name).metadata().unwrap().ino(), "{name}");
+            }
+            for (name, errno) in
+                [("l/b", libc::ELOOP), ("l", libc::ELOOP), ("a/x", libc::ENOENT), ("a/b/f/x", libc::ENOTDIR)]
+            {
+                assert_eq!(open(&c_path(&at(name))).unwrap_err(), errno, "{name}");
+            }
+            assert_eq!(open(&c_path(&at(&"n".repeat(256)))).unwrap_err(), libc::ENAMETOOLONG);
+        }
+    }
 }

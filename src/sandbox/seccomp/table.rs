@@ -10,7 +10,7 @@ use libc::{EPERM, c_long};
 pub const IO_URING: [c_long; 3] = [425, 426, 427];
 /// clone3 hides its flags in memory; the C library falls back to clone.
 pub const CLONE3: c_long = 435;
-/// openat2 hides its flags in memory.
+/// openat2 hides its flags in memory; whoever uses it falls back to openat.
 pub const OPENAT2: c_long = 437;
 /// `fchmodat2` (6.6).
 const FCHMODAT2: c_long = 452;

@@ -50,6 +50,22 @@ pub const PROC: &[&str] = &[
     "/proc/sys/fs",
 ];
 
+/// What of any `/proc` only root may read: the memory of the whole machine, page by page and cache by cache.
+pub const PROC_OF_ROOT: &[&str] = &[
+    "/proc/allocinfo",
+    "/proc/kcore",
+    "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/pagetypeinfo",
+    "/proc/sched_debug",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/vmallocinfo",
+];
+
 /// Keys, password hashes and tokens in `/etc`. Directories stand for all beneath them.
 const SECRETS: &[&str] = &[
     "shadow",

@@ -68,7 +68,7 @@ fn what_is_undone_does_not_move_the_clock() {
     let mut store = Store::open(&dir.0).unwrap().with_clock(|| reading("a", 100, 0));
     store.transaction(|_, _| Ok(())).unwrap();
     let mut store = Store::open(&dir.0).unwrap().with_clock(|| reading("a", 150, 0));
-    let undone: Result<(), StateError> = store.transaction(|_, _| Err(StateError::NoPlace));
+    let undone: Result<(), StateError> = store.transaction(|_, _| Err(StateError::Forked));
     assert!(undone.is_err());
     let kept = |db: &Connection| db.query_row("SELECT since_boot FROM clock", [], |r| r.get::<_, i64>(0));
     let mut view = Store::look(&dir.0).unwrap().unwrap().with_clock(|| reading("a", 170, 0));
@@ -145,6 +145,30 @@ fn a_time_namespace_does_not_shift_it() {
     let (raw, since_boot): (i64, i64) = (raw.parse().unwrap(), since_boot.parse().unwrap());
     assert!(raw > before.since_boot + 8_000_000 * SECOND, "the namespace shifts nothing: {numbers}");
     assert!((0..60 * SECOND).contains(&(since_boot - before.since_boot)), "{numbers} after {before:?}");
+}
+
+/// Between asking for another time namespace and being in it the file speaks of the other one: believing it would shift the
+/// clock. Kernels that enter it with execve(2) are there already.
+#[test]
+fn on_the_way_into_a_time_namespace_it_is_right_or_an_error() {
+    let before = Reading::now().unwrap();
+    let child = crate::sys::process::fork_for_test(|| {
+        let asked = crate::sys::process::unshare_for_test(nix::libc::CLONE_NEWTIME);
+        if !asked || fs::write(OFFSETS, "boottime 864000 0\n").is_err() {
+            return 77;
+        }
+        match Reading::now() {
+            Err(StateError::Clock(why)) => i32::from(!why.contains("on its way into another time namespace")),
+            Ok(now) => i32::from(
+                now.since_boot < before.since_boot || now.since_boot > before.since_boot + 60 * SECOND,
+            ),
+            Err(_) => 2,
+        }
+    });
+    match crate::state::tests::reaped(child) {
+        77 => eprintln!("SKIPPED: no time namespace can be had here"),
+        status => assert_eq!(status, 0),
+    }
 }
 
 #[test]

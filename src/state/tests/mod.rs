@@ -1,12 +1,18 @@
 //! The store under all that can happen to it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::policy::load::{LoadContext, load};
+use crate::policy::model::Policy;
 
+mod damage;
+mod processes;
 mod trust;
+mod users;
 
 /// A fresh directory's name; removed with all that is in it.
 pub(crate) struct Dir(pub PathBuf);
@@ -18,7 +24,13 @@ impl Dir {
         let outer = std::env::temp_dir().join(format!("guardexec-state-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&outer);
         fs::create_dir_all(&outer).unwrap();
+        fs::set_permissions(&outer, fs::Permissions::from_mode(0o700)).unwrap();
         Dir(fs::canonicalize(outer).unwrap().join("state"))
+    }
+
+    /// The directory around it, which is the test's too.
+    pub(crate) fn outer(&self) -> &Path {
+        self.0.parent().unwrap()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -28,8 +40,25 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(self.0.parent().unwrap());
+        let _ = fs::remove_dir_all(self.outer());
     }
+}
+
+/// A policy with this text behind its version, read from a file beside the store.
+pub(crate) fn policy(dir: &Dir, text: &str) -> Policy {
+    policy_named(dir, "policy.toml", text)
+}
+
+pub(crate) fn policy_named(dir: &Dir, name: &str, text: &str) -> Policy {
+    let path = dir.outer().join(name);
+    fs::write(&path, format!("version = 1\n{text}")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    load_policy(&path)
+}
+
+pub(crate) fn load_policy(path: &Path) -> Policy {
+    let context = LoadContext { home: "/".into(), uid: crate::sys::process::ids().0 };
+    load(path, &context).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The exit status of a forked process.

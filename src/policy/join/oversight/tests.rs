@@ -185,6 +185,10 @@ fn an_escalation_needs_its_time_and_a_time_before_the_end() {
     assert_eq!(o.approval.escalate_after, Some(std::time::Duration::from_secs(1200)));
     assert_eq!(o.approval.at.unwrap().line, 3);
     assert_eq!(
+        complaint(&d, "extends = [\"base.toml\"]\n[approval]\nescalate_after = \"2h\""),
+        "D/p.toml:4:18: by `escalate_after` the request has expired; make it shorter than `expires`, which is 10m unless written"
+    );
+    assert_eq!(
         complaint(&d, "extends = [\"base.toml\"]\n[approval]\nexpires = \"5m\""),
         "D/base.toml:4:18: by `escalate_after` the request has expired; make it shorter than `expires`, which is 10m unless written"
     );

@@ -1,5 +1,5 @@
-//! What a repository's `config` names besides itself: files it includes, and the directory of its hooks. Where they lie
-//! in the work tree they are as good as the `config`.
+//! What a repository's `config` says (git-config(1)): the files it includes and the directory of its hooks, which are as
+//! good as the `config` itself where they lie in the work tree.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,40 +9,150 @@ use std::path::{Component, Path, PathBuf};
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_DEPTH: usize = 4;
 
-/// The paths that `config` names, and those that what it includes names. `top` is the work tree.
-pub(super) fn named(config: &Path, top: &Path) -> Vec<PathBuf> {
+/// One line `key = value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The section and the key with a dot between them, in lower case.
+    pub name: String,
+    /// In quotes behind the section's name.
+    pub subsection: Option<String>,
+    /// `None` where there is only a key.
+    pub value: Option<String>,
+}
+
+/// The settings of a file; `None` where it is no plain file, too long or cannot be read.
+pub fn read(config: &Path) -> Option<(Vec<Setting>, bool)> {
+    // Not a FIFO or a device: opening one could wait for ever.
+    let length = config.metadata().ok().filter(|m| m.is_file())?.len();
+    let mut text = Vec::new();
+    File::open(config).and_then(|f| f.take(MAX_BYTES).read_to_end(&mut text)).ok()?;
+    let (settings, whole) = settings(&String::from_utf8_lossy(&text));
+    Some((settings, whole && length <= MAX_BYTES))
+}
+
+/// The settings of a text, and whether all of it was understood: git stops with an error where it is not.
+fn settings(text: &str) -> (Vec<Setting>, bool) {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (mut found, mut section) = (Vec::new(), (String::new(), None));
+    loop {
+        rest = rest.trim_start();
+        match rest.chars().next() {
+            None => return (found, true),
+            Some('#' | ';') => rest = rest.split_once('\n').map_or("", |(_, after)| after),
+            Some('[') => match head(&rest[1..]) {
+                Some((name, after)) => (section, rest) = (name, after),
+                None => return (found, false),
+            },
+            Some(_) => match line(rest) {
+                Some((key, value, after)) => {
+                    let (name, subsection) = section.clone();
+                    found.push(Setting { name: format!("{name}.{key}"), subsection, value });
+                    rest = after;
+                }
+                None => return (found, false),
+            },
+        }
+    }
+}
+
+type Section = (String, Option<String>);
+
+/// What stands between `[` and `]`, and what follows.
+fn head(text: &str) -> Option<(Section, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.')?;
+    let (name, rest) = (text[..end].to_ascii_lowercase(), text[end..].trim_start_matches([' ', '\t']));
+    if let Some(after) = rest.strip_prefix(']') {
+        return Some(match name.split_once('.') {
+            Some((section, subsection)) => ((section.to_owned(), Some(subsection.to_owned())), after),
+            None => ((name, None), after),
+        });
+    }
+    let quoted = rest.strip_prefix('"')?;
+    let (mut subsection, mut chars) = (String::new(), quoted.char_indices());
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some(((name, Some(subsection)), quoted[at + 1..].strip_prefix(']')?)),
+            '\n' => return None,
+            '\\' => subsection.push(chars.next()?.1),
+            c => subsection.push(c),
+        }
+    }
+    None
+}
+
+/// The key, the value, and what follows the line.
+fn line(text: &str) -> Option<(String, Option<String>, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(text.len());
+    let (key, rest) = (text[..end].to_ascii_lowercase(), text[end..].trim_start_matches([' ', '\t', '\r']));
+    if key.is_empty() {
+        return None;
+    }
+    match rest.strip_prefix('=') {
+        Some(rest) => value(rest).map(|(value, after)| (key, Some(value), after)),
+        None if rest.is_empty() => Some((key, None, "")),
+        None => rest.strip_prefix('\n').map(|after| (key, None, after)),
+    }
+}
+
+/// The value behind `=`, over continued lines, and what follows it.
+fn value(text: &str) -> Option<(String, &str)> {
+    let (mut value, mut kept, mut quoted) = (String::new(), 0, false);
+    let mut chars = text.char_indices();
+    let mut after = "";
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\n' if quoted => return None,
+            '\n' => {
+                after = &text[at + 1..];
+                break;
+            }
+            '#' | ';' if !quoted => {
+                after = text[at..].split_once('\n').map_or("", |(_, after)| after);
+                break;
+            }
+            '"' => quoted = !quoted,
+            '\\' => match chars.next()?.1 {
+                '\n' => {}
+                'n' => value.push('\n'),
+                't' => value.push('\t'),
+                'b' => value.push('\u{8}'),
+                c @ ('"' | '\\') => value.push(c),
+                _ => return None,
+            },
+            c if c.is_ascii_whitespace() && !quoted => {
+                if !value.is_empty() {
+                    value.push(c);
+                }
+                continue;
+            }
+            c => value.push(c),
+        }
+        kept = value.len();
+    }
+    value.truncate(kept);
+    Some((value, after))
+}
+
+/// The paths that `config` names, and those that what it includes names. `top` is the work tree, `home` what `~` means.
+pub(super) fn named(config: &Path, top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    read(config, top, 0, &mut found);
+    follow(config, top, home, 0, &mut found);
     found
 }
 
-fn read(config: &Path, top: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    let mut text = Vec::new();
-    // Not a FIFO or a device: opening one could wait for ever.
-    let plain = config.metadata().is_ok_and(|m| m.is_file());
-    if !plain || File::open(config).and_then(|f| f.take(MAX_BYTES).read_to_end(&mut text)).is_err() {
-        return;
-    }
-    let mut section = String::new();
-    for line in String::from_utf8_lossy(&text).lines() {
-        let mut line = line.trim();
-        if let Some(rest) = line.strip_prefix('[') {
-            let Some((head, after)) = rest.rsplit_once(']') else { continue };
-            let name = head.split(|c: char| c.is_whitespace() || c == '"').next().unwrap_or_default();
-            section = name.to_ascii_lowercase();
-            line = after.trim();
-        }
-        let Some((key, value)) = line.split_once('=') else { continue };
-        let value = value.trim().replace('"', "");
-        if value.is_empty() || value.starts_with('~') {
-            continue;
-        }
-        match (section.as_str(), key.trim().to_ascii_lowercase().as_str()) {
-            ("core", "hookspath") => found.push(plain_path(&top.join(value))),
-            ("include" | "includeif", "path") => {
-                let path = plain_path(&config.parent().unwrap_or(top).join(value));
+fn follow(config: &Path, top: &Path, home: Option<&Path>, depth: usize, found: &mut Vec<PathBuf>) {
+    for setting in read(config).map(|(settings, _)| settings).unwrap_or_default() {
+        let Some(value) = setting.value.filter(|value| !value.is_empty()) else { continue };
+        let from = |dir: &Path| match (value.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => plain_path(&home.join(rest)),
+            _ => plain_path(&dir.join(&value)),
+        };
+        match setting.name.as_str() {
+            "core.hookspath" => found.push(from(top)),
+            "include.path" | "includeif.path" => {
+                let path = from(config.parent().unwrap_or(top));
                 if depth < MAX_DEPTH {
-                    read(&path, top, depth + 1, found);
+                    follow(&path, top, home, depth + 1, found);
                 }
                 found.push(path);
             }
@@ -78,18 +188,32 @@ mod tests {
         std::fs::create_dir(top.join(".git")).unwrap();
         std::fs::write(
             top.join(".git/config"),
-            "[Core]\n\tbare = false\n\thooksPath = \".husky\"\n[include] path = ../more\n[includeIf \"gitdir:/x\"]\n\tpath = gone\n",
+            "[Core]\n\tbare = false\n\thooksPath = \".husky\" ; mine\n[include] path = ../more\n[includeIf \"gitdir:/x\"]\n\tpath = gone\n",
         )
         .unwrap();
         std::fs::write(
             top.join("more"),
-            "[core]\nhookspath=./a/../b\n[include]\npath = ../more\n[user]\nname = x\n",
+            "[core]\nhookspath=./a/../b # theirs\n[include]\npath = ../more\n[core]\nhooksPath = c\\\nd\n[core] hooksPath = ~/e\n[user]\nname = x\n",
         )
         .unwrap();
-        let found = named(&top.join(".git/config"), top);
-        for path in [".husky", "more", ".git/gone", "b"] {
+        let found = named(&top.join(".git/config"), top, Some(&top.join("home")));
+        for path in [".husky", "more", ".git/gone", "b", "cd", "home/e"] {
             assert!(found.contains(&top.join(path)), "{path} in {found:?}");
         }
-        assert!(named(&top.join("missing"), top).is_empty());
+        assert!(named(&top.join("missing"), top, None).is_empty());
+    }
+
+    #[test]
+    fn settings_are_read_as_git_reads_them() {
+        let text = "\u{feff}# c\n[a]b\n[A \"x\\\"]y\"] C-d = \" e;f \"  g ; h\n[k.Sub]\nl=m\\\n  n\\t\"\n";
+        let (found, whole) = settings(text);
+        let shown: Vec<_> =
+            found.iter().map(|s| (s.name.as_str(), s.subsection.as_deref(), s.value.as_deref())).collect();
+        assert_eq!(shown, [("a.b", None, None), ("a.c-d", Some("x\"]y"), Some(" e;f   g"))]);
+        assert!(!whole, "an open quote");
+        assert!(settings("[a]\nb = c\\\nd\n").1 && settings("").1);
+        for wrong in ["[a", "[a b]", "[a]\n=x", "[a]\nb c", "[a]\nb = \\x", "x[a]"] {
+            assert!(!settings(wrong).1, "{wrong}");
+        }
     }
 }

@@ -19,7 +19,7 @@ fn unnoticed(name: &str, script: &str) {
             ipc_namespace: true,
             attributes: true,
             truncate_by_path: true,
-            ioctl_by_path: true,
+            openat2: false,
             ..strict()
         };
         let ended = in_child(Who::Same, || {

@@ -1,4 +1,4 @@
-//! Secrets in command lines, masked before they are written to the audit file.
+//! Secrets in command lines and environments, masked before they are written to a file or shown to a person.
 //!
 //! This is a belt: it knows the usual spellings (`--token=X`, `--token X`, `NAME_KEY=X`, `-u user:X`,
 //! `Authorization: Bearer X`, `https://user:X@host`, well-known token shapes), not every one. What is executed is
@@ -6,7 +6,7 @@
 //! of it: inside a word that is code for an interpreter (after `-c`, `-e`, ...) only the value itself is
 //! masked, up to the next blank or shell operator. One pass over each word for each kind of spelling.
 
-use super::json::lossless;
+use super::quote::lossless;
 
 /// What stands in place of a secret.
 pub const MASKED: &str = "[masked]";
@@ -41,6 +41,9 @@ const ENDINGS: [&str; 9] =
 
 /// What a variable's name holds when its value is a secret.
 const IN_VARIABLES: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE"];
+
+/// The same, as a whole part of its name between underscores.
+const PARTS: [&[u8]; 4] = [b"PASS", b"PAT", b"CRED", b"CREDS"];
 
 /// Token shapes: how they start, and how many token characters follow at least.
 const SHAPES: [(&str, usize); 22] = [
@@ -91,7 +94,8 @@ pub fn mask_argv<W: AsRef<[u8]>>(argv: &[W]) -> Vec<String> {
     shown
 }
 
-/// A sentence about a command (a reason, an error) without the secrets of that command's words. Pieces of fewer
+/// A sentence about a command (a reason, an error) without the secrets of that command's words, and without those that it
+/// spells out itself. Pieces of fewer
 /// than four bytes stay: they would blot out the sentence.
 pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
     let mut text = text.to_owned();
@@ -108,7 +112,15 @@ pub fn mask_text<W: AsRef<[u8]>>(text: &str, argv: &[W]) -> String {
             text = text.replace(secret, MASKED);
         }
     }
-    text
+    // And what it says itself, as an asker's reason may.
+    lossless(&mask_word(text.as_bytes(), b"-c", false))
+}
+
+/// The value of a label or another pair, masked by its name and by its looks.
+pub fn mask_value(name: &str, value: &str) -> String {
+    let start = format!("{name}=");
+    let masked = lossless(&mask_word(format!("{start}{value}").as_bytes(), b"", false));
+    masked.strip_prefix(&start).map_or_else(|| MASKED.to_owned(), str::to_owned)
 }
 
 /// A command string that could not be split into words, as the audit shows it: blanks and quotes as they came, and
@@ -183,6 +195,18 @@ fn is_secret_name(name: &[u8]) -> bool {
         plain.strip_suffix(n.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"-"))
     };
     NAMES.iter().any(whole) || ENDINGS.iter().any(|e| plain.ends_with(e.as_bytes()))
+}
+
+/// The value of an environment variable as a person sees it: nothing of it where its name says that it is a secret, else
+/// without the secrets that are seen in it.
+pub fn mask_variable(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let working_directory = matches!(name, b"PWD" | b"OLDPWD");
+    let parts = || name.split(|b| *b == b'_');
+    let named = is_secret_variable(name) || is_secret_name(name) || parts().any(|part| PARTS.contains(&part));
+    if named && !working_directory && !value.is_empty() {
+        return MASKED.into();
+    }
+    mask_word(value, b"", false)
 }
 
 fn is_secret_variable(name: &[u8]) -> bool {

@@ -139,6 +139,24 @@ fn sentences_lose_the_secrets_of_their_command() {
 }
 
 #[test]
+fn a_sentence_and_a_label_lose_the_secrets_they_spell_out() {
+    let none: [&[u8]; 0] = [];
+    let why = "because password=hunter2 and https://u:pw12345@h/ and ghp_abcdefghijklmnop1234, so there: go";
+    assert_eq!(
+        mask_text(why, &none),
+        "because password=[masked] and https://u:[masked]@h/ and [masked], so there: go"
+    );
+    let plain = "rule 'g' does not allow '--force' there; it allows ['-s', '--token']";
+    assert_eq!(mask_text(plain, &none), plain);
+    assert_eq!(mask_value("token", "abc d"), MASKED);
+    assert_eq!(mask_value("note", "ghp_abcdefghijklmnop1234"), MASKED);
+    assert_eq!(
+        (mask_value("ci", "run 4").as_str(), mask_value("cwd", "/a/b=c").as_str()),
+        ("run 4", "/a/b=c")
+    );
+}
+
+#[test]
 fn a_long_word_takes_linear_time() {
     let start = std::time::Instant::now();
     for unit in ["a=", "token:", "eyJ", "-----BEGIN ", "x@", "a:", "\"'", "sk-", "k", " "] {
@@ -158,5 +176,35 @@ proptest! {
     #[test]
     fn harmless_words_are_unchanged(argv in proptest::collection::vec("[a-zA-Z/.]{0,12}", 1..6)) {
         prop_assert_eq!(mask_argv(&argv), argv);
+    }
+}
+
+#[test]
+fn variables_are_masked_by_name_and_by_value() {
+    let shown = |name: &str, value: &str| {
+        String::from_utf8(mask_variable(name.as_bytes(), value.as_bytes())).unwrap()
+    };
+    for name in [
+        "API_KEY",
+        "GITHUB_TOKEN",
+        "dbPassword",
+        "DB_PASS",
+        "GH_PAT",
+        "AWS_CREDS",
+        "HTTP_AUTHORIZATION",
+        "COOKIE",
+    ] {
+        assert_eq!(shown(name, SEC), MASKED, "{name}");
+    }
+    assert_eq!(shown("DATABASE_URL", "postgres://u:s3cr3t@db/x"), "postgres://u:[masked]@db/x");
+    assert_eq!(shown("X", "ghp_0123456789abcdef0123"), MASKED);
+    for (name, value) in [
+        ("PWD", "/srv/x"),
+        ("PATH", "/usr/bin:/bin"),
+        ("COMPASS", "north"),
+        ("LANG", "C.UTF-8"),
+        ("TOKEN", ""),
+    ] {
+        assert_eq!(shown(name, value), value, "{name}");
     }
 }

@@ -1,0 +1,206 @@
+//! What is needed to run a filed request again without giving it again. It may hold secrets, so it is forgotten as soon as
+//! nothing can come of the request any more.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bound::Bound;
+use super::bytes::Bytes;
+use super::entry::Entry;
+use super::refusal::refusal;
+use crate::decision::{Denial, Facts};
+use crate::policy::load::LoadContext;
+use crate::policy::model::Policy;
+use crate::request::{Arguments, Ask, Evidence, Request, Stdin};
+
+/// The largest standard input that is kept, in bytes.
+pub const MOST_INPUT: usize = 1 << 20;
+
+/// The private part of a filed request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The values of the environment, in the order of its names.
+    pub(super) values: Vec<Bytes>,
+    /// The variables asked for.
+    wishes: Vec<(Bytes, Option<Bytes>)>,
+    /// Standard input.
+    input: KeptInput,
+    /// The timeout asked for.
+    timeout: Option<Duration>,
+    /// The evidence's name and what it says.
+    evidence_name: Option<Bytes>,
+    pub(super) evidence: Option<Bytes>,
+    /// The policies that judged, without what they extend.
+    policies: Vec<Bytes>,
+    /// Where guardexec was started.
+    start_dir: Option<Bytes>,
+    /// The user's name and home, and what `$GUARDEXEC_AGENT` said.
+    user: String,
+    home: Bytes,
+    agent: Option<String>,
+    /// The effective user.
+    uid: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KeptInput {
+    Null,
+    File(Bytes),
+    Bytes(Bytes),
+    /// Too large: whoever uses the approval has to give it again.
+    Again,
+}
+
+impl Kept {
+    /// Notes what a request asks for before it is judged, while nothing is known of its environment yet.
+    pub fn of(request: &Request, facts: &Facts, policies: &[Policy]) -> Kept {
+        let bytes = |text: &OsString| Bytes::from(text.as_bytes());
+        let evidence = request.evidence.as_ref();
+        Kept {
+            values: Vec::new(),
+            wishes: request
+                .env
+                .iter()
+                .map(|(name, value)| (bytes(name), value.as_ref().map(bytes)))
+                .collect(),
+            input: match &request.stdin {
+                Stdin::Null => KeptInput::Null,
+                Stdin::Bytes(bytes) if bytes.len() <= MOST_INPUT => KeptInput::Bytes(bytes.into()),
+                Stdin::Bytes(_) | Stdin::Relay => KeptInput::Again,
+                Stdin::File(path) => {
+                    let whole = facts.start_dir.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
+                    let whole = std::path::absolute(&whole).unwrap_or(whole);
+                    KeptInput::File(whole.as_os_str().as_bytes().into())
+                }
+            },
+            timeout: request.timeout,
+            evidence_name: evidence.map(|evidence| evidence.name.as_os_str().as_bytes().into()),
+            evidence: evidence.map(|evidence| Bytes::from(&evidence.bytes)),
+            policies: policies.iter().map(|policy| policy.path.as_os_str().as_bytes().into()).collect(),
+            start_dir: facts.start_dir.as_ref().map(|dir| dir.as_os_str().as_bytes().into()),
+            user: facts.user.clone(),
+            home: facts.home.as_os_str().as_bytes().into(),
+            agent: facts.agent.clone(),
+            uid: nix::unistd::geteuid().as_raw(),
+        }
+    }
+
+    /// The same where guardexec's own standard input was read meanwhile.
+    pub fn with_input(mut self, read: &[u8]) -> Kept {
+        if read.len() <= MOST_INPUT {
+            self.input = KeptInput::Bytes(read.into());
+        }
+        self
+    }
+
+    /// The same with the environment that judging came to.
+    pub(super) fn with_values(mut self, bound: &Bound) -> Kept {
+        self.values = bound.env.iter().map(|variable| variable.value.clone().unwrap_or_default()).collect();
+        self
+    }
+
+    /// What judging knew of the asker, for judging an edit; of its environment what the command was given.
+    pub fn facts(&self, bound: &Bound) -> Facts {
+        let env = bound.env.iter().zip(&self.values);
+        Facts {
+            env: env.map(|(variable, value)| (variable.name.0.clone(), value.0.clone())).collect(),
+            start_dir: self.start_dir.as_ref().map(path),
+            user: self.user.clone(),
+            home: path(&self.home),
+            agent: self.agent.clone(),
+        }
+    }
+
+    /// The policies that judged, and how they were loaded.
+    pub fn policies(&self) -> (Vec<PathBuf>, LoadContext) {
+        let context = LoadContext { home: path(&self.home), uid: self.uid };
+        (self.policies.iter().map(path).collect(), context)
+    }
+}
+
+fn path(bytes: &Bytes) -> PathBuf {
+    OsStr::from_bytes(&bytes.0).into()
+}
+
+fn os(bytes: &Bytes) -> OsString {
+    OsString::from_vec(bytes.0.clone())
+}
+
+impl Entry {
+    /// The filed request, to be judged and run: for `--approval` without a command, given in `asked`.
+    ///
+    /// # Errors
+    /// It is not kept any more, it is another asker's, or the call adds what a filed request already has.
+    pub fn request(&self, asked: Request) -> Result<Request, Box<Denial>> {
+        self.is_askers(&asked.asker)?;
+        let Some(kept) = &self.kept else { return Err(self.closed()) };
+        let input_again = kept.input == KeptInput::Again;
+        let given = [
+            ("--cwd", asked.cwd.is_some()),
+            ("--env", !asked.env.is_empty()),
+            ("--stdin", !matches!(asked.stdin, Stdin::Null) && !input_again),
+            ("--timeout", asked.timeout.is_some()),
+            ("--label", !asked.asker.labels.is_empty()),
+            ("--why", asked.asker.why.is_some()),
+            ("--evidence", asked.evidence.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            let message = format!(
+                "{option} cannot be given with --approval {} alone: what was filed has its own",
+                self.id
+            );
+            return Err(refusal(
+                "approval_mismatch",
+                message,
+                "leave it out, or give the whole command after `--`",
+            ));
+        }
+        if input_again && matches!(asked.stdin, Stdin::Null) {
+            let message = format!("the standard input of approval {} was too large to be kept", self.id);
+            return Err(refusal("approval_mismatch", message, "give it again with --stdin"));
+        }
+        let mut request = self.filed(kept);
+        request.approval = asked.approval;
+        if input_again {
+            request.stdin = asked.stdin;
+        }
+        Ok(request)
+    }
+
+    /// What was filed, with the words that were approved; judged again under `kept`.
+    pub fn filed(&self, kept: &Kept) -> Request {
+        let bound = &self.bound;
+        let ask = match &bound.tool {
+            Some(tool) => {
+                Ask::Tool { name: tool.name.clone(), arguments: Arguments::Typed(tool.arguments.clone()) }
+            }
+            None => Ask::Argv(bound.argv.iter().map(os).collect()),
+        };
+        let evidence = kept.evidence_name.as_ref().zip(kept.evidence.as_ref());
+        Request {
+            ask,
+            // A built-in action has no working directory that a request could name.
+            cwd: bound.program.is_some().then(|| path(&bound.cwd)),
+            env: kept.wishes.iter().map(|(name, value)| (os(name), value.as_ref().map(os))).collect(),
+            stdin: match &kept.input {
+                KeptInput::Null | KeptInput::Again => Stdin::Null,
+                KeptInput::File(file) => Stdin::File(path(file)),
+                KeptInput::Bytes(bytes) => Stdin::Bytes(bytes.0.clone()),
+            },
+            timeout: kept.timeout,
+            asker: crate::request::Asker {
+                agent: bound.agent.clone(),
+                session: bound.session.clone(),
+                labels: bound.labels.clone(),
+                why: bound.why.clone(),
+            },
+            evidence: evidence.map(|(name, bytes)| Evidence { name: path(name), bytes: bytes.0.clone() }),
+            approval: None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a policy's confinement leaves of its own rules: paths that are not there, and programs that can do nothing.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use super::{Finding, line_with, printable};
+use crate::policy::model::{Filesystem, Place, Policy, Profile, Rule, Verdict};
+
+/// Programs that are there to start others: shells, and what starts the rest of its arguments. Sorted.
+const STARTERS: &[&str] = &[
+    "ash", "bash", "busybox", "csh", "dash", "doas", "fish", "ionice", "ksh", "make", "mksh", "nice",
+    "ninja", "nohup", "parallel", "script", "setsid", "sh", "stdbuf", "sudo", "taskset", "tcsh", "timeout",
+    "watch", "xargs", "zsh",
+];
+
+/// All of it.
+pub(super) fn lint(policy: &Policy, findings: &mut Vec<Finding>) {
+    missing(policy, &policy.filesystem, None, findings);
+    for rule in &policy.rules {
+        if let Some(filesystem) = &rule.own.filesystem {
+            missing(policy, filesystem, Some(&rule.at), findings);
+        }
+        idle(policy, rule, findings);
+    }
+}
+
+/// Paths of `read` and `write` that do not exist. Where a name on the way starts with a dot it is a person's own setting or
+/// cache, which one machine has and the next has not.
+fn missing(policy: &Policy, lists: &Filesystem, rule: Option<&Place>, findings: &mut Vec<Finding>) {
+    let kinds = [
+        ("read", &lists.read, "no run can read it"),
+        ("write", &lists.write, "no run that may write it starts"),
+    ];
+    let personal = |path: &Path| path.iter().any(|name| name.as_bytes().starts_with(b"."));
+    for (key, list, so) in kinds {
+        for path in list.iter().flatten().filter(|path| !personal(path) && path.metadata().is_err()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let ends = [format!("{name}\""), format!("{name}'")];
+            findings.push(Finding {
+                code: "missing_path",
+                message: format!(
+                    "`{key}` names `{}`, which is not there or cannot be looked at: {so}",
+                    printable(&path.to_string_lossy())
+                ),
+                at: rule.cloned().unwrap_or_else(|| line_with(policy, &[&ends[0], &ends[1]])),
+                hint: Some("make it before the run, or correct the path".to_owned()),
+            });
+        }
+    }
+}
+
+/// A shell or its like without `exec`, under `strict`.
+fn idle(policy: &Policy, rule: &Rule, findings: &mut Vec<Finding>) {
+    let strict = policy.sandbox.profile.unwrap_or_default() == Profile::Strict;
+    if !strict || rule.decision == Verdict::Deny || rule.own.exec.is_some() {
+        return;
+    }
+    let starter = |base: &&str| STARTERS.binary_search(base).is_ok();
+    for base in rule.programs.iter().filter_map(|program| program.base().to_str()).filter(starter) {
+        findings.push(Finding {
+            code: "starts_nothing",
+            message: format!(
+                "rule `{}` has no `exec`, so under `strict` `{base}` can start no other program",
+                rule.id
+            ),
+            at: rule.at.clone(),
+            hint: Some("list what it may start in `exec` (`exec = []` if that is meant)".to_owned()),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lint;
+    use super::*;
+    use crate::policy::load::load;
+    use crate::policy::load::tests::{Dir, context};
+
+    /// `LINE CODE: MESSAGE` of every finding with this code.
+    fn findings(code: &str, text: &str) -> Vec<String> {
+        let d = Dir::new();
+        std::fs::create_dir(d.0.join("there")).unwrap();
+        let policy = load(&d.put("p.toml", text), &context()).unwrap();
+        let plain = |s: &str| s.replace(&d.0.display().to_string(), "D");
+        let all = lint(&policy);
+        let wanted = all.iter().filter(|f| f.code == code);
+        wanted.map(|f| format!("{}: {}", f.at.line, plain(&f.message))).collect()
+    }
+
+    #[test]
+    fn paths_that_are_not_there() {
+        let text = "[filesystem]\nread = [\"./there\", \"./typo\",\n\"~/.nothing\"]\nwrite = [\"./out\", \"./there\"]\ndeny = [\"./none\"]\n[[rule]]\nid = \"r\"\nprogram = \"ls\"\ndecision = \"allow\"\nfilesystem = { read = [\"/usr/no-such\"] }";
+        assert_eq!(
+            findings("missing_path", text),
+            [
+                "3: `read` names `D/typo`, which is not there or cannot be looked at: no run can read it",
+                "5: `write` names `D/out`, which is not there or cannot be looked at: no run that may write it starts",
+                "7: `read` names `/usr/no-such`, which is not there or cannot be looked at: no run can read it",
+            ]
+        );
+    }
+
+    #[test]
+    fn shells_that_can_start_nothing() {
+        assert!(STARTERS.is_sorted());
+        let rule = |program: &str, rest: &str| {
+            format!(
+                "[[rule]]\nid = \"r\"\nprogram = \"{program}\"\ndecision = \"allow\"\nruns_arguments = true\n{rest}\n"
+            )
+        };
+        let said = ["2: rule `r` has no `exec`, so under `strict` `bash` can start no other program"];
+        assert_eq!(findings("starts_nothing", &rule("/bin/bash", "")), said);
+        assert_eq!(findings("starts_nothing", "allow = [\"ls\", \"timeout\"]").len(), 1);
+        for (program, rest) in [
+            ("bash", "exec = [\"ls\"]"),
+            ("bash", "exec = []"),
+            ("python3", ""),
+            ("bash", "[sandbox]\nprofile = \"workspace\""),
+        ] {
+            assert_eq!(findings("starts_nothing", &rule(program, rest)), [""; 0], "{program} {rest}");
+        }
+        assert_eq!(findings("starts_nothing", "deny = [\"sh\"]"), [""; 0]);
+    }
+}

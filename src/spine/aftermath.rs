@@ -1,0 +1,126 @@
+//! What a call leaves behind when it is over: a session that is halted, denials that add up, alerts.
+
+use super::authorize::{Authority, Authorized};
+use crate::policy::model::HaltOn;
+use crate::report::audit::AuditError;
+use crate::report::result::ResultDoc;
+use crate::report::status::Status;
+use crate::report::trail::{self, Trail};
+use crate::request::quote;
+use crate::state::alerts::{self, Alarm, Event};
+use crate::state::sessions::{self, Halt};
+use crate::state::{StateError, Store};
+
+/// What came of a call, as far as sessions and alerts look at it.
+#[derive(Debug, Default)]
+struct Came {
+    halts: Vec<HaltOn>,
+    events: Vec<Event>,
+    denied: bool,
+}
+
+impl Came {
+    /// Reads it off the result.
+    fn of(doc: &ResultDoc) -> Came {
+        let mut came = Came::default();
+        let stopped = doc.stage == Some("kill_switch") || doc.stage == Some("session");
+        let check = doc.checks.iter().any(|check| check.failed || check.verdict == "block");
+        match doc.status {
+            // What the operator stopped, or halted already, says nothing more about the asker.
+            Status::Denied if !stopped => {
+                came.denied = true;
+                came.events.push(Event::Denial);
+            }
+            Status::Timeout => {
+                came.halts.push(HaltOn::Timeout);
+                came.events.push(Event::Timeout);
+            }
+            Status::Error => came.halts.push(HaltOn::Error),
+            Status::NonzeroExit | Status::Signaled | Status::LimitExceeded => came.halts.push(HaltOn::Exit),
+            _ => {}
+        }
+        if check {
+            came.halts.push(HaltOn::Check);
+            came.events.push(Event::Check);
+        }
+        if doc.planted {
+            came.halts.push(HaltOn::Workspace);
+        }
+        if !doc.violations.is_empty() || (doc.status == Status::Error && doc.stage == Some("sandbox")) {
+            came.halts.push(HaltOn::Sandbox);
+        }
+        came
+    }
+}
+
+/// Keeps what a call leaves behind, and records a session that it halted. What was done and cannot be kept is an error
+/// that still carries the outcome; what was refused stays refused.
+///
+/// # Errors
+/// The record could not be written.
+pub(super) fn remember(
+    authority: &Authority<'_>,
+    by: &Authorized,
+    trail: &mut Trail,
+    doc: &mut ResultDoc,
+) -> Result<(), AuditError> {
+    match authority.remember(&Came::of(doc), by) {
+        Ok(None) => Ok(()),
+        Ok(Some(halt)) => {
+            let id = by.asker.session.as_deref().unwrap_or_default();
+            let shown = quote::repr(id.as_bytes());
+            doc.warnings.push(format!("session {shown} is halted now: {}", halt.reason));
+            trail.session(doc, id, "halted", None, Some(halt.reason))
+        }
+        Err(error) => {
+            let message = format!("what this call leaves behind could not be kept: {error}");
+            match doc.status {
+                Status::Denied => doc.warnings.push(message),
+                _ => trail::unkept(doc, "state", &message, &error.hint()),
+            }
+            Ok(())
+        }
+    }
+}
+
+impl Authority<'_> {
+    /// Keeps what has to be kept, and runs the programs of alerts whose figure was passed. Opens no store where no policy
+    /// cares.
+    ///
+    /// # Errors
+    /// It could not be kept.
+    fn remember(&self, came: &Came, by: &Authorized) -> Result<Option<Halt>, StateError> {
+        let session = by.asker.session.as_deref();
+        let counted = came.denied && sessions::is_halted_on(self.policies, HaltOn::Denied(0));
+        let halts: Vec<HaltOn> =
+            came.halts.iter().copied().filter(|on| sessions::is_halted_on(self.policies, *on)).collect();
+        let events: Vec<Event> =
+            came.events.iter().copied().filter(|event| alerts::counts(self.policies, *event)).collect();
+        let for_session = session.filter(|_| counted || !halts.is_empty());
+        if for_session.is_none() && events.is_empty() {
+            return Ok(None);
+        }
+        let mut store = Store::open(self.store)?;
+        let run = Some(self.run_id);
+        let (halt, alarms) = store.transaction(|tx, now| {
+            let mut halt = None;
+            if let Some(id) = for_session {
+                for on in &halts {
+                    let one = sessions::halt_on(tx, now, self.policies, id, *on, run)?;
+                    halt = halt.or(one);
+                }
+                if counted {
+                    halt = halt.or(sessions::count_denial(tx, now, self.policies, id, run)?);
+                }
+            }
+            let mut alarms: Vec<Alarm<'_>> = Vec::new();
+            for event in &events {
+                alarms.extend(alerts::note(tx, now, self.policies, *event)?);
+            }
+            Ok((halt, alarms))
+        })?;
+        drop(store);
+        self.tell(alarms);
+        Ok(halt)
+    }
+}

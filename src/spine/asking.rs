@@ -1,0 +1,297 @@
+//! Asking a person, as a part of one authorization: what an approval binds to, those who answer at once, those who are told,
+//! and the wait for an answer.
+
+use std::time::Duration;
+
+use super::authorize::{Authority, Authorized, Came, Passed, step};
+use super::permit::{Permit, unavailable};
+use crate::approval::bound::{Asking, Bound, Cause};
+use crate::approval::entry::Entry;
+use crate::approval::kept::Kept;
+use crate::approval::program::Around;
+use crate::approval::queue::{self, Filed, Use};
+use crate::approval::screen::{Paper, person};
+use crate::approval::vigil::Vigil;
+use crate::approval::wait::{self, Waited};
+use crate::approval::{self, Reply, tell};
+use crate::decision::{Denial, Grant, Stage, Step};
+use crate::policy::oversight;
+use crate::report::audit::record::ApprovalRecord;
+use crate::report::result::ApprovalDoc;
+use crate::request::{Ask, Evidence, Request, Stdin};
+use crate::run::Stop;
+use crate::state::{StateError, Store};
+
+/// What of a request is needed after it was judged, where a person may have to be asked.
+pub(super) struct Filing {
+    /// `--approval`.
+    pub approval: Option<String>,
+    /// `--evidence`.
+    pub evidence: Option<Evidence>,
+    /// What is filed.
+    pub kept: Option<Kept>,
+}
+
+/// A request to which those said yes who answer at once.
+pub(super) struct Answered {
+    /// What an approval binds to.
+    pub bound: Bound,
+    /// What is filed with it.
+    pub kept: Kept,
+    /// Somebody has to answer by way of the store besides.
+    pub queue: bool,
+}
+
+impl Authority<'_> {
+    /// What has to be kept of a request before judging takes it apart.
+    pub(super) fn filing(&self, request: &Request) -> Filing {
+        let may = request.approval.is_some() || self.policies.iter().any(oversight::can_ask);
+        Filing {
+            approval: request.approval.clone(),
+            evidence: request.evidence.clone(),
+            kept: may.then(|| Kept::of(request, self.facts, self.policies)),
+        }
+    }
+
+    /// The request that was filed under `--approval`, in place of one without a command.
+    pub(super) fn stored(&self, request: Request) -> Passed<Request> {
+        let (Ask::Stored, Some(id)) = (&request.ask, &request.approval) else { return Ok(request) };
+        let found = || -> Result<Result<_, Box<Denial>>, StateError> {
+            let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
+            view.read(|db, now| queue::find(db, now, id))
+        };
+        match found() {
+            Ok(Ok(entry)) => entry.request(request).map_err(|denial| (*denial).into()),
+            Ok(Err(denial)) => Err((*denial).into()),
+            Err(error) => Err(unavailable(&error, Stage::Approval).into()),
+        }
+    }
+
+    fn look<'s>(&'s self, ids: &'s [String]) -> impl Fn() -> bool + 's {
+        move || self.switches.iter().any(|switch| switch.stops(ids).is_some())
+    }
+
+    fn stop<'s>(&self, look: &'s dyn Fn() -> bool) -> Stop<'s> {
+        (!self.switches.is_empty()).then_some(look)
+    }
+
+    /// Looks at what an approval would bind to, and asks all who answer at once.
+    pub(super) fn ask(&self, grant: &mut Grant, filing: &Filing, by: &mut Authorized) -> Passed<Answered> {
+        let ids = grant.ids.clone();
+        let look = self.look(&ids);
+        let stop = self.stop(&look);
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        let mut kept = filing.kept.clone();
+        if matches!(grant.stdin, Stdin::Relay) {
+            let bytes =
+                wait::own_input(asked.timeout, stop).map_err(|reply| self.replied(reply, &ids, by))?;
+            kept = kept.map(|kept| kept.with_input(&bytes));
+            grant.stdin = Stdin::Bytes(bytes);
+        }
+        let bound = self.bound(grant, filing, by)?;
+        let evidence = filing.evidence.as_ref().map(|evidence| evidence.bytes.as_slice());
+        let paper = Paper { bound: &bound, evidence, entry: None, lately: None };
+        let around = Around { policies: self.policies, facts: self.facts, stop };
+        match approval::ask(&asked, &paper, &around) {
+            None | Some(Reply::Approved { .. }) if filing.kept.is_none() => {
+                // A request that no policy can ask about was not kept.
+                return Err(not_kept().into());
+            }
+            None => {}
+            Some(Reply::Approved { by: who, said }) => by.events.push(ApprovalRecord {
+                id: self.run_id.to_owned(),
+                state: "approved".into(),
+                by: Some(who),
+                reason: said,
+                expires_at: None,
+            }),
+            Some(reply) => return Err(self.replied(reply, &ids, by)),
+        }
+        let kept = kept.ok_or_else(not_kept)?;
+        Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some() })
+    }
+
+    fn bound(&self, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<Bound> {
+        let asking = Asking {
+            asker: &by.asker,
+            evidence: filing.evidence.as_ref(),
+            causes: vec![Cause::of_grant(grant)],
+            policies: self.policies,
+        };
+        Bound::of(grant, asking).map_err(|denial| (*denial).into())
+    }
+
+    /// What a reply other than yes makes of it.
+    fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
+        match reply {
+            Reply::Declined { denial, by: who, said } => {
+                if who.is_some() || said.is_some() {
+                    by.events.push(ApprovalRecord {
+                        id: self.run_id.to_owned(),
+                        state: "declined".into(),
+                        by: who,
+                        reason: said,
+                        expires_at: None,
+                    });
+                }
+                (*denial).into()
+            }
+            Reply::Cancelled(signal) => Came::Cancelled(signal),
+            Reply::Stopped => self.stopped_meanwhile(ids),
+            Reply::Approved { .. } => not_kept().into(),
+        }
+    }
+
+    /// Tells those who are to be told of what was just filed.
+    pub(super) fn notify(&self, filed: &Filed, by: &mut Authorized) {
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        if !filed.fresh || asked.notify.is_empty() {
+            return;
+        }
+        let found = || -> Result<Option<_>, StateError> {
+            let Some(mut view) = Store::look(self.store)? else { return Ok(None) };
+            view.read(|db, now| match queue::find(db, now, &filed.id)? {
+                Ok(entry) => Ok(Some((queue::lately(db, now, &entry)?, entry))),
+                Err(_) => Ok(None),
+            })
+        };
+        let around = Around { policies: self.policies, facts: self.facts, stop: None };
+        match found() {
+            Ok(Some((lately, entry))) => {
+                by.warnings.extend(tell::filed(&asked, &Paper::of(&entry, &lately), &around));
+            }
+            Ok(None) => {}
+            Err(error) => by.warnings.push(format!("nobody was told of what was filed: {error}")),
+        }
+    }
+
+    /// Tells those who are to be told of what nobody answers: there is no daemon that could.
+    pub(super) fn escalate(&self, by: &mut Authorized) {
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        if asked.escalate.is_empty() {
+            return;
+        }
+        let around = Around { policies: self.policies, facts: self.facts, stop: None };
+        match tell::overdue(self.store, &asked, &around) {
+            Ok(warnings) => by.warnings.extend(warnings),
+            Err(error) => by.warnings.push(format!("nobody was told of what waits for an answer: {error}")),
+        }
+    }
+
+    /// Waits for the answer to what was filed. `Ok`: it was given, whatever it is, and the request is to be judged again.
+    pub(super) fn await_answer(
+        &self,
+        filed: &Filed,
+        time: Duration,
+        ids: &[String],
+        by: &mut Authorized,
+    ) -> Passed<()> {
+        let look = self.look(ids);
+        let failed = |error: &StateError| Came::from(unavailable(error, Stage::Approval));
+        let broken =
+            |error| failed(&StateError::Io { path: "/proc".into(), doing: "wait with", source: error });
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        let vigil = Vigil::begin(time, self.stop(&look)).map_err(broken)?;
+        loop {
+            let mut view =
+                Store::look(self.store).map_err(|e| failed(&e))?.ok_or_else(|| queue_gone(filed))?;
+            let waited = wait::answer(&mut view, &filed.id, &vigil, !asked.escalate.is_empty());
+            drop(view);
+            match waited.map_err(|e| failed(&e))? {
+                Waited::Settled => return Ok(()),
+                Waited::Escalation => self.escalate(by),
+                Waited::Late => return Err((*wait::unanswered(filed, time)).into()),
+                Waited::Cancelled(signal) => return Err(Came::Cancelled(signal)),
+                Waited::Stopped => return Err(self.stopped_meanwhile(ids)),
+            }
+        }
+    }
+
+    /// What using the approval would come to.
+    pub(super) fn foresee_use(
+        &self,
+        mut grant: Grant,
+        filing: &Filing,
+        by: &Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Passed<Permit> {
+        let id = filing.approval.as_deref().unwrap_or_default();
+        if matches!(grant.stdin, Stdin::Relay) {
+            // What is relayed is not read here: the answer is to everything else.
+            grant.stdin = Stdin::Null;
+        }
+        let bound = self.bound(&grant, filing, by)?;
+        let checked = || -> Result<Result<Use, Box<Denial>>, StateError> {
+            let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
+            view.read(|db, now| queue::check(db, now, id, &bound))
+        };
+        match checked() {
+            Ok(Ok(Use::Run(_))) => {
+                trace.push(step("approval", "allow", format!("{id} is approved and was not used")));
+                Ok(Permit::Run(grant.approved(), None))
+            }
+            Ok(Ok(Use::Wait(filed))) => {
+                trace.push(step("approval", "ask", filed.hint()));
+                Ok(Permit::Waits(grant, Box::new(filed)))
+            }
+            Ok(Err(denial)) => {
+                trace.push(step("approval", "deny", denial.message.clone()));
+                Err((*denial).into())
+            }
+            Err(error) => Err(unavailable(&error, Stage::Approval).into()),
+        }
+    }
+}
+
+impl Authorized {
+    /// The approval that the run has used.
+    pub(super) fn used(&mut self, entry: Option<&Entry>) {
+        let Some(entry) = entry else { return };
+        self.approval = Some(ApprovalDoc {
+            id: entry.id.clone(),
+            state: "consumed".into(),
+            expires_at: Some(entry.expires_at.clone()),
+        });
+        self.advice = None;
+        self.events.push(ApprovalRecord {
+            id: entry.id.clone(),
+            state: "consumed".into(),
+            by: entry.answered.as_ref().map(|answered| person(&answered.by)),
+            reason: entry.answered.as_ref().and_then(|answered| answered.text.clone()),
+            expires_at: Some(entry.expires_at.clone()),
+        });
+    }
+
+    /// The approval that it waits for.
+    pub(super) fn waits(&mut self, filed: &Filed) {
+        self.approval = Some(ApprovalDoc {
+            id: filed.id.clone(),
+            state: filed.state.as_str().to_owned(),
+            expires_at: Some(filed.expires_at.clone()),
+        });
+        self.advice = Some(filed.hint());
+        if filed.fresh {
+            self.events.push(ApprovalRecord {
+                id: filed.id.clone(),
+                state: "pending".into(),
+                by: None,
+                reason: None,
+                expires_at: Some(filed.expires_at.clone()),
+            });
+        }
+    }
+}
+
+fn not_kept() -> Denial {
+    Denial {
+        code: "approval_unknown",
+        stage: Stage::Approval,
+        message: "no policy asks about this request, so there is nothing that could be approved".into(),
+        hint: Some("leave --approval out".into()),
+        rule: None,
+    }
+}
+
+fn queue_gone(filed: &Filed) -> Came {
+    (*queue::unknown(&filed.id)).into()
+}

@@ -1,0 +1,270 @@
+//! The last stages of an authorization: rates and approval. What is counted, used up and begun is so in one transaction of
+//! the store, which nothing that needs none of it opens.
+
+use std::time::Duration;
+
+use super::asking::{Answered, Filing};
+use super::authorize::{Authority, Authorized, Came, Passed, step};
+use crate::approval::entry::Entry;
+use crate::approval::queue::{self, Filed, Terms, Use};
+use crate::decision::{Denial, Grant, RuleRef, Stage, Step};
+use crate::hook::{self, Job};
+use crate::policy::model::Verdict;
+use crate::policy::oversight;
+use crate::state::alerts::{self, Alarm};
+use crate::state::rates::{self, Weighed};
+use crate::state::{Refusal, StateError, Store, sessions};
+use crate::sys::account::Person;
+
+/// How long an alert's program may take.
+const TELLING: Duration = Duration::from_secs(10);
+
+/// What the last stages came to.
+pub(super) enum Permit {
+    /// It may run; with what was used for it, where something was.
+    Run(Grant, Option<Box<Entry>>),
+    /// It waits for an answer.
+    Waits(Grant, Box<Filed>),
+}
+
+/// What one transaction came to.
+enum Kept<'p> {
+    /// Counted; what was used for it, and whose figure was passed.
+    Counted(Option<Box<Entry>>, Vec<Alarm<'p>>),
+    /// Filed, or filed before and not answered yet. Why rates ask.
+    Filed(Filed, Vec<String>),
+    /// Rates want a person to be asked, and what an approval would bind to was not looked at yet.
+    Asks(Vec<String>),
+}
+
+impl Authority<'_> {
+    /// The session, before the command is looked at.
+    pub(super) fn session(&self, by: &Authorized, trace: &mut Vec<Step>) -> Passed<()> {
+        if oversight::sessions(self.policies).next().is_none() {
+            return Ok(());
+        }
+        let id = by.asker.session.as_deref();
+        let look = || -> Result<Option<Refusal>, StateError> {
+            if id.is_none() {
+                return sessions::check(None, self.policies, id);
+            }
+            match Store::look(self.store)? {
+                None => sessions::check(None, self.policies, id),
+                Some(mut view) => view.read(|db, now| sessions::check(Some((db, now)), self.policies, id)),
+            }
+        };
+        match look() {
+            Ok(None) => trace.push(step("session", "allow", "nothing stands against it")),
+            Ok(Some(refusal)) => {
+                trace.push(step("session", "deny", refusal.message.clone()));
+                return Err(refused(refusal, Stage::Session).into());
+            }
+            Err(error) => return Err(unavailable(&error, Stage::Session).into()),
+        }
+        Ok(())
+    }
+
+    /// Rates, approval, and the counting of what is allowed.
+    pub(super) fn permit(
+        &self,
+        mut grant: Grant,
+        filing: &Filing,
+        by: &mut Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Passed<Permit> {
+        let (ids, called) = (grant.ids.clone(), grant.tool.clone());
+        let asker = by.asker.clone();
+        let call = rates::Call {
+            ids: ids.iter().map(String::as_str).collect(),
+            agent: asker.agent.as_deref(),
+            session: asker.session.as_deref(),
+            tool: called.as_ref().map(|tool| (tool.name.as_str(), &tool.arguments)),
+        };
+        let rated = self.policies.iter().any(|p| p.oversight.rates.iter().any(|r| r.speaks_of(&call.ids)));
+        let in_session = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
+        let asks = grant.verdict == Verdict::Ask || filing.approval.is_some();
+        if !rated && !in_session && !asks {
+            return Ok(Permit::Run(grant, None));
+        }
+        if self.dry {
+            return self.foresee(grant, &call, filing, by, trace);
+        }
+        let mut answered = None;
+        if asks {
+            answered = Some(self.ask(&mut grant, filing, by)?);
+        }
+        loop {
+            let kept = match self.keep(&call, filing, answered.as_ref()) {
+                Ok(Ok(kept)) => kept,
+                Ok(Err(denial)) => return Err((*denial).into()),
+                Err(error) => {
+                    let stage = if rated || in_session { Stage::Rate } else { Stage::Approval };
+                    return Err(unavailable(&error, stage).into());
+                }
+            };
+            match kept {
+                Kept::Counted(used, alarms) => {
+                    self.tell(alarms);
+                    self.escalate(by);
+                    return Ok(Permit::Run(grant.approved(), used));
+                }
+                Kept::Filed(filed, sentences) => {
+                    sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+                    self.notify(&filed, by);
+                    self.escalate(by);
+                    return Ok(Permit::Waits(grant, Box::new(filed)));
+                }
+                Kept::Asks(sentences) => {
+                    sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+                    answered = Some(self.ask(&mut grant, filing, by)?);
+                }
+            }
+        }
+    }
+
+    /// Weighs, uses and counts in one transaction. Opens no store where only programs or the terminal had a say.
+    fn keep(
+        &self,
+        call: &rates::Call<'_>,
+        filing: &Filing,
+        answered: Option<&Answered>,
+    ) -> Result<Result<Kept<'_>, Box<Denial>>, StateError> {
+        let sessions_matter = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
+        let rated = self.policies.iter().any(|p| p.oversight.rates.iter().any(|r| r.speaks_of(&call.ids)));
+        let queued = answered.is_some_and(|answered| answered.queue);
+        if !sessions_matter && !rated && !queued {
+            return Ok(Ok(Kept::Counted(None, Vec::new())));
+        }
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        let terms = Terms::of(&asked);
+        let person = Person::here();
+        let mut store = Store::open(self.store)?;
+        store.attempt(|tx, now| {
+            if let Some(refusal) = sessions::check(Some((tx, now)), self.policies, call.session)? {
+                return Ok(Err(Box::new(refused(refusal, Stage::Session))));
+            }
+            let weighed = rates::weigh(Some((tx, now)), self.policies, call)?;
+            let sentences = match sorted(&weighed) {
+                Ok(sentences) => sentences,
+                Err(denial) => return Ok(Err(denial)),
+            };
+            let mut used = None;
+            match answered {
+                None if sentences.is_empty() => {}
+                None => return Ok(Ok(Kept::Asks(sentences))),
+                Some(answered) if !answered.queue => {}
+                Some(answered) => {
+                    let came = match &filing.approval {
+                        Some(id) => queue::consume(tx, now, id, &answered.bound, self.run_id)?,
+                        None => {
+                            let filing = queue::Filing {
+                                bound: &answered.bound,
+                                kept: answered.kept.clone(),
+                                terms,
+                                by: &person,
+                            };
+                            queue::file(tx, now, filing)?.map(Use::Wait)
+                        }
+                    };
+                    match came {
+                        Ok(Use::Run(entry)) => used = Some(entry),
+                        Ok(Use::Wait(filed)) => return Ok(Ok(Kept::Filed(filed, sentences))),
+                        Err(denial) => return Ok(Err(denial)),
+                    }
+                }
+            }
+            rates::count(tx, now, &weighed)?;
+            if let Some(id) = call.session.filter(|_| sessions_matter) {
+                sessions::count_run(tx, now, id)?;
+            }
+            Ok(Ok(Kept::Counted(used, alerts::note_rates(tx, now, self.policies, &weighed)?)))
+        })
+    }
+
+    /// What the rates and an approval would say, without counting or using anything.
+    fn foresee(
+        &self,
+        mut grant: Grant,
+        call: &rates::Call<'_>,
+        filing: &Filing,
+        by: &Authorized,
+        trace: &mut Vec<Step>,
+    ) -> Passed<Permit> {
+        let look = || -> Result<Vec<Weighed<'_>>, StateError> {
+            match Store::look(self.store)? {
+                None => rates::weigh(None, self.policies, call),
+                Some(mut view) => view.read(|db, now| rates::weigh(Some((db, now)), self.policies, call)),
+            }
+        };
+        let weighed = look().map_err(|error| unavailable(&error, Stage::Rate))?;
+        for one in &weighed {
+            trace.push(Step {
+                stage: "rate",
+                outcome: one.verdict().as_str().to_owned(),
+                detail: one.to_json().to_string(),
+                rule: Some(RuleRef { id: one.rate.name.clone(), at: one.rate.at.clone() }),
+            });
+        }
+        let sentences = sorted(&weighed).map_err(|denial| *denial)?;
+        sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+        if filing.approval.is_some() {
+            return self.foresee_use(grant, filing, by, trace);
+        }
+        if grant.verdict == Verdict::Ask {
+            let asked = oversight::asked(self.policies, oversight::can_ask);
+            trace.push(step("approval", "ask", asked.in_words()));
+            return Err(Came::To(Box::new(crate::decision::Decision::Ask(grant))));
+        }
+        Ok(Permit::Run(grant, None))
+    }
+
+    /// Runs the programs of alerts whose figure was passed. One that fails changes nothing.
+    pub(super) fn tell(&self, alarms: Vec<Alarm<'_>>) {
+        let paths: Vec<_> = alarms.iter().map(|alarm| crate::decision::policy_path(alarm.policy)).collect();
+        let job = |(alarm, path)| -> Job<'_> {
+            let (alarm, path): (&Alarm<'_>, &Vec<std::path::PathBuf>) = (alarm, path);
+            let mut input = alarm.facts.to_string().into_bytes();
+            input.push(b'\n');
+            Job { name: &alarm.alert.name, hook: &alarm.alert.run, input, timeout: TELLING, path }
+        };
+        let jobs: Vec<Job<'_>> = alarms.iter().zip(&paths).map(job).collect();
+        if !jobs.is_empty() {
+            hook::run_all(jobs, self.facts, None);
+        }
+    }
+}
+
+/// The sentences of those that ask.
+///
+/// # Errors
+/// The first that denies.
+fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<String>, Box<Denial>> {
+    let denied = weighed.iter().find(|one| one.verdict() == Verdict::Deny).and_then(Weighed::refusal);
+    if let Some(refusal) = denied {
+        return Err(Box::new(refused(refusal, Stage::Rate)));
+    }
+    let asking = weighed.iter().filter(|one| one.verdict() == Verdict::Ask);
+    Ok(asking.filter_map(Weighed::refusal).map(|refusal| refusal.message).collect())
+}
+
+/// A refusal of the store's as judging makes them.
+fn refused(refusal: Refusal, stage: Stage) -> Denial {
+    Denial {
+        code: refusal.code,
+        stage,
+        message: refusal.message,
+        hint: Some(refusal.hint),
+        rule: Some(RuleRef { id: refusal.name, at: refusal.at }),
+    }
+}
+
+/// What cannot be counted is denied: no fresh start, and no run that nobody counted.
+pub(super) fn unavailable(error: &StateError, stage: Stage) -> Denial {
+    Denial {
+        code: error.code(),
+        stage,
+        message: format!("the state that this decision needs cannot be used: {error}"),
+        hint: Some(error.hint()),
+        rule: None,
+    }
+}

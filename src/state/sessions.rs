@@ -1,0 +1,396 @@
+//! Sessions: what they have done, and those that are halted until a person lets them go on.
+//!
+//! A session begins with its first call and is known by its id alone. What it may still do is reckoned from its beginning,
+//! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use serde_json::{Value, json};
+
+use super::refusal::{Refusal, span};
+use super::{Moment, StateError};
+use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};
+use crate::policy::oversight;
+use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
+
+/// A session as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Its id.
+    pub id: String,
+    /// The time of day of its first call (RFC 3339).
+    pub first: String,
+    /// The time of day of its last one.
+    pub last: String,
+    /// When it began, or was last let go on, in the store's time.
+    pub since: i64,
+    /// The same as a time of day.
+    pub since_wall: String,
+    /// Runs since then.
+    pub runs: u64,
+    /// Denials since then.
+    pub denials: u64,
+    /// Runs ever.
+    pub all_runs: u64,
+    /// Denials ever.
+    pub all_denials: u64,
+    /// Why it is halted, where it is.
+    pub halted: Option<Halt>,
+}
+
+/// Why and when a session was halted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Halt {
+    /// A sentence's part: `a run timed out`.
+    pub reason: String,
+    /// The time of day (RFC 3339).
+    pub wall: String,
+    /// The run that did it.
+    pub run: Option<String>,
+}
+
+/// Something that a session is known for afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEvent {
+    /// `halted` or `resumed`.
+    pub event: String,
+    /// The time of day (RFC 3339).
+    pub wall: String,
+    /// Who did it, where a person did.
+    pub by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// In which run.
+    pub run: Option<String>,
+}
+
+/// Whether the session may have another call: the first thing that stands against it. Reads only; `source` is `None` where
+/// nothing was kept yet. Without any `[session]` everything may.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn check(
+    source: super::rates::Source<'_>,
+    policies: &[Policy],
+    session: Option<&str>,
+) -> Result<Option<Refusal>, StateError> {
+    let sections: Vec<&SessionPolicy> = oversight::sessions(policies).collect();
+    let Some(any) = sections.first() else { return Ok(None) };
+    let Some(id) = session else { return Ok(sections.iter().find(|s| s.required).map(|s| required(s))) };
+    let Some((db, now)) = source else { return Ok(None) };
+    let Some(found) = find(db, id)? else { return Ok(None) };
+    let refused = halted(&found, any).or_else(|| {
+        let runs = tightest(&sections, |s| s.max_runs)?;
+        if found.runs >= runs.1 { Some(too_many(&found, runs)) } else { None }
+    });
+    Ok(refused.or_else(|| {
+        let (at, most) = tightest(&sections, |s| s.max_wall_time)?;
+        if now.since(found.since) >= most { Some(too_long(&found, (at, most), now)) } else { None }
+    }))
+}
+
+/// The smallest of a figure that several sections may have, and the place of its section.
+fn tightest<'p, T: Ord>(
+    sections: &[&'p SessionPolicy],
+    figure: impl Fn(&SessionPolicy) -> Option<T>,
+) -> Option<(&'p Place, T)> {
+    sections.iter().filter_map(|s| Some((&s.at, figure(s)?))).min_by(|a, b| a.1.cmp(&b.1))
+}
+
+fn refusal(code: &'static str, at: &Place, message: String, hint: String) -> Refusal {
+    Refusal { code, message, hint, name: "session".to_owned(), at: at.clone() }
+}
+
+fn required(section: &SessionPolicy) -> Refusal {
+    let message = "every request has to name its session, and this one names none".to_owned();
+    refusal("session_required", &section.at, message, "name it with --session ID".to_owned())
+}
+
+fn resume(id: &str) -> String {
+    format!(
+        "a person can let it go on: guardexec session resume {}",
+        crate::request::quote::display(id.as_bytes())
+    )
+}
+
+fn halted(session: &Session, section: &SessionPolicy) -> Option<Refusal> {
+    let halt = session.halted.as_ref()?;
+    let run = halt.run.as_ref().map(|run| format!(" in run {}", escape_text(run)));
+    let message = format!(
+        "session {} is halted: {}{} at {}",
+        repr(session.id.as_bytes()),
+        escape_text(&halt.reason),
+        run.unwrap_or_default(),
+        halt.wall,
+    );
+    Some(refusal("session_halted", &section.at, message, resume(&session.id)))
+}
+
+fn too_many(session: &Session, (at, most): (&Place, u64)) -> Refusal {
+    let id = repr(session.id.as_bytes());
+    let message = format!("session {id} has had its {most} runs (max_runs)");
+    refusal("session_max_runs", at, message, resume(&session.id))
+}
+
+fn too_long(session: &Session, (at, most): (&Place, Duration), now: &Moment) -> Refusal {
+    let message = format!(
+        "session {} began {} ago and may last {} (max_wall_time)",
+        repr(session.id.as_bytes()),
+        span(now.since(session.since)),
+        show_duration(most),
+    );
+    refusal("session_max_wall_time", at, message, resume(&session.id))
+}
+
+/// Counts a run of the session, which begins with it if this is its first call.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn count_run(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
+    begin(tx, now, id)?;
+    tx.execute("UPDATE sessions SET runs = runs + 1, all_runs = all_runs + 1 WHERE id = ?1", [id])?;
+    Ok(())
+}
+
+/// Counts a denial, but not one for the session's own state, and halts the session where a policy's `denied:N` says so. Gives the reason where this halted it.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn count_denial(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    policies: &[Policy],
+    id: &str,
+    run: Option<&str>,
+) -> Result<Option<Halt>, StateError> {
+    begin(tx, now, id)?;
+    tx.execute(
+        "UPDATE sessions SET denials = denials + 1, all_denials = all_denials + 1 WHERE id = ?1",
+        [id],
+    )?;
+    let denials = tx.query_row("SELECT denials FROM sessions WHERE id = ?1", [id], |row| count(row, 0))?;
+    let reached = halts(policies).filter_map(|on| match on {
+        HaltOn::Denied(most) if denials >= most => Some(most),
+        _ => None,
+    });
+    match reached.min() {
+        Some(_) => halt(tx, now, id, &format!("{denials} of its calls were denied"), run),
+        None => Ok(None),
+    }
+}
+
+/// Halts the session where a policy's `halt_on` holds `on`. Gives the reason where this halted it.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn halt_on(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    policies: &[Policy],
+    id: &str,
+    on: HaltOn,
+    run: Option<&str>,
+) -> Result<Option<Halt>, StateError> {
+    if !halts(policies).any(|known| known == on) {
+        return Ok(None);
+    }
+    let reason = match on {
+        HaltOn::Sandbox => "a run went against its confinement",
+        HaltOn::Check => "a check blocked or failed",
+        HaltOn::Workspace => "a run changed what the workspace protects",
+        HaltOn::Timeout => "a run reached its wall_time",
+        HaltOn::Error => "guardexec itself failed",
+        HaltOn::Exit => "a command failed",
+        HaltOn::Denied(_) => "calls were denied",
+    };
+    halt(tx, now, id, reason, run)
+}
+
+/// Everything that any policy halts on.
+fn halts(policies: &[Policy]) -> impl Iterator<Item = HaltOn> {
+    oversight::sessions(policies).flat_map(|section| section.halt_on.iter().copied())
+}
+
+/// Whether any policy halts a session on this; of denials, on any number of them.
+pub fn is_halted_on(policies: &[Policy], on: HaltOn) -> bool {
+    halts(policies).any(|known| match (known, on) {
+        (HaltOn::Denied(_), HaltOn::Denied(_)) => true,
+        (known, on) => known == on,
+    })
+}
+
+/// Halts the session, whatever the policy says. A session that is halted already keeps its first reason.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn halt(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    id: &str,
+    reason: &str,
+    run: Option<&str>,
+) -> Result<Option<Halt>, StateError> {
+    begin(tx, now, id)?;
+    let changed = tx.execute(
+        "UPDATE sessions SET halted = ?2, halted_wall = ?3, halted_run = ?4 WHERE id = ?1 AND halted IS NULL",
+        params![id, reason, now.wall, run],
+    )?;
+    if changed == 0 {
+        return Ok(None);
+    }
+    record(tx, now, id, "halted", None, Some(reason), run)?;
+    Ok(Some(Halt { reason: reason.to_owned(), wall: now.wall.clone(), run: run.map(str::to_owned) }))
+}
+
+/// Lets the session go on: nothing of what it did before counts against it any more. Gives the session as it was; `None`
+/// where there is none.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn resume_session(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    id: &str,
+    by: &str,
+) -> Result<Option<Session>, StateError> {
+    let Some(before) = find(tx, id)? else { return Ok(None) };
+    tx.execute(
+        "UPDATE sessions SET since = ?2, since_wall = ?3, runs = 0, denials = 0,
+         halted = NULL, halted_wall = NULL, halted_run = NULL WHERE id = ?1",
+        params![id, now.nanos, now.wall],
+    )?;
+    let reason = before.halted.as_ref().map(|halt| halt.reason.as_str());
+    record(tx, now, id, "resumed", Some(by), reason, None)?;
+    Ok(Some(before))
+}
+
+/// Notes a call of the session, which begins with it if it is the first: for calls that neither run nor are denied, such as
+/// those that a person is asked about.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
+    tx.execute(
+        "INSERT INTO sessions (id, first, last, since, since_wall) VALUES (?1, ?2, ?2, ?3, ?2)
+         ON CONFLICT (id) DO UPDATE SET last = ?2",
+        params![id, now.wall, now.nanos],
+    )?;
+    Ok(())
+}
+
+fn record(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    id: &str,
+    event: &str,
+    by: Option<&str>,
+    reason: Option<&str>,
+    run: Option<&str>,
+) -> Result<(), StateError> {
+    tx.execute(
+        "INSERT INTO session_events (session, event, nanos, wall, by, reason, run) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![id, event, now.nanos, now.wall, by, reason, run],
+    )?;
+    Ok(())
+}
+
+const COLUMNS: &str = "id, first, last, since, since_wall, runs, denials, all_runs, all_denials, halted, halted_wall, halted_run";
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    let (reason, wall): (Option<String>, Option<String>) = (row.get(9)?, row.get(10)?);
+    let run: Option<String> = row.get(11)?;
+    Ok(Session {
+        id: row.get(0)?,
+        first: row.get(1)?,
+        last: row.get(2)?,
+        since: row.get(3)?,
+        since_wall: row.get(4)?,
+        runs: count(row, 5)?,
+        denials: count(row, 6)?,
+        all_runs: count(row, 7)?,
+        all_denials: count(row, 8)?,
+        halted: reason.map(|reason| Halt { reason, wall: wall.unwrap_or_default(), run }),
+    })
+}
+
+/// One session. Reads only.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn find(db: &Connection, id: &str) -> Result<Option<Session>, StateError> {
+    let sql = format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1");
+    Ok(db.query_row(&sql, [id], session).optional()?)
+}
+
+/// All sessions, the last called first. Reads only.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn list(db: &Connection) -> Result<Vec<Session>, StateError> {
+    let sql = format!("SELECT {COLUMNS} FROM sessions ORDER BY last DESC, id");
+    let mut statement = db.prepare(&sql)?;
+    let found = statement.query_map([], session)?.collect::<Result<_, _>>()?;
+    Ok(found)
+}
+
+/// What happened to a session, in order. Reads only.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn history(db: &Connection, id: &str) -> Result<Vec<SessionEvent>, StateError> {
+    let mut statement =
+        db.prepare("SELECT event, wall, by, reason, run FROM session_events WHERE session = ?1 ORDER BY id")?;
+    let event = |row: &Row<'_>| {
+        Ok(SessionEvent {
+            event: row.get(0)?,
+            wall: row.get(1)?,
+            by: row.get(2)?,
+            reason: row.get(3)?,
+            run: row.get(4)?,
+        })
+    };
+    let found = statement.query_map([id], event)?.collect::<Result<_, _>>()?;
+    Ok(found)
+}
+
+impl Session {
+    /// As the verbs print it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "state": if self.halted.is_some() { "halted" } else { "open" },
+            "first": self.first,
+            "last": self.last,
+            "since": self.since_wall,
+            "runs": self.runs,
+            "denials": self.denials,
+            "all_runs": self.all_runs,
+            "all_denials": self.all_denials,
+            "halted": self.halted.as_ref().map(Halt::to_json),
+        })
+    }
+}
+
+impl Halt {
+    /// As the verbs print it.
+    pub fn to_json(&self) -> Value {
+        json!({"reason": self.reason, "at": self.wall, "run": self.run})
+    }
+}
+
+impl SessionEvent {
+    /// As the verbs print it.
+    pub fn to_json(&self) -> Value {
+        json!({"event": self.event, "at": self.wall, "by": self.by, "reason": self.reason, "run": self.run})
+    }
+}
+
+#[cfg(test)]
+mod tests;
