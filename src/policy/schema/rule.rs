@@ -42,11 +42,48 @@ const MAX_NAME: usize = 128;
 /// The lists `allow` and `deny`, then all `[[rule]]`. Rules are large and a policy may have hundreds: they are written
 /// once, where they stay.
 pub(super) fn all(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
-    let length = |key| top.get(key).map_or(0, |item| item.length());
-    let mut rules = Vec::with_capacity(length("allow") + length("deny") + length("rule"));
+    let mut rules = Vec::with_capacity(shorts(top) + top.get("rule").map_or(0, |item| item.length()));
     short(top, &mut rules)?;
     long(top, &mut rules)?;
     Ok(rules)
+}
+
+/// The same rules, read one by one while the text is parsed.
+pub(super) struct Coming {
+    rules: Vec<ReadRule>,
+    /// How many of them are entries of the short lists, once those were read.
+    short: Option<usize>,
+}
+
+impl Coming {
+    /// For a text of this length. Room that is not used costs nothing.
+    pub fn new(length: usize) -> Coming {
+        Coming { rules: Vec::with_capacity(length / 64), short: None }
+    }
+
+    /// The next `[[rule]]`. What stands before it in the text is in the tree: so are the short lists, if there are any.
+    pub fn take(&mut self, top: &Table<'_>, entry: Table<'_>) -> Result<(), PolicyError> {
+        if self.short.is_none() {
+            short(top, &mut self.rules)?;
+            self.short = Some(self.rules.len());
+        }
+        self.rules.push(rule(&entry)?);
+        Ok(())
+    }
+
+    /// All of them; `None` if not every entry of the short lists is among them.
+    pub fn all(self, top: &Table<'_>) -> Option<Vec<ReadRule>> {
+        match self.short {
+            Some(count) => (count == shorts(top)).then_some(self.rules),
+            None => all(top).ok(),
+        }
+    }
+}
+
+/// How many entries the short lists have.
+fn shorts(top: &Table<'_>) -> usize {
+    let length = |key| top.get(key).map_or(0, |item| item.length());
+    length("allow") + length("deny")
 }
 
 fn short(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
