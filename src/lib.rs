@@ -12,6 +12,8 @@
 //!            program  /                                                         |
 //!                \   /                                                          |
 //!              decision -> (Grant) -> sandbox -> (Confinement) -> run -> (Ended)
+//!                               \                                                /
+//!                                `--> action (what guardexec does itself) ------'
 //! ```
 //!
 //! | word | meaning |
@@ -22,6 +24,8 @@
 //! | grant | an allowed request with its program opened and everything settled |
 //! | confinement | what the kernel is told to enforce on the run |
 //! | run | the child, all its descendants, their limits and their output |
+//! | tool | a name with typed parameters, for a command that the caller never writes or for a built-in action |
+//! | action | what guardexec does itself beneath one directory: read, write, list, delete |
 //! | ended | how the run ended: what was really so, never what was asked for |
 //!
 //! The way through the house is [`perform`].

@@ -23,7 +23,7 @@ use crate::decision::{self, Decision, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Profile, Syntax};
-use crate::policy::oversight::{self, Role};
+use crate::policy::oversight::{self, Led, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
@@ -32,7 +32,7 @@ use crate::report::tool::ToolDoc;
 use crate::report::trail::{self, Asked, Trail};
 use crate::request::words;
 use crate::request::{Request, Stdin};
-use crate::run::{self, How, RunError, Sinks};
+use crate::run::{self, How, Leaving, RunError, Sinks};
 use crate::sandbox::{Confinement, PrepareError, Step};
 use crate::state;
 use crate::switch::Switch;
@@ -83,6 +83,8 @@ pub struct Answer {
     pub doc: ResultDoc,
     /// More for a person: an excerpt of the policy, safe to print.
     pub excerpt: Option<String>,
+    /// What held the run, on its way out; waited for when this is dropped.
+    pub leaving: Option<Leaving>,
 }
 
 /// Judges and runs one request. Whatever happens, the caller gets a result.
@@ -98,7 +100,8 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
     doc.tool = ToolDoc::of_request(&call.request);
-    let excerpt = match through(call, around, outputs, &mut doc) {
+    let mut leaving = None;
+    let excerpt = match through(call, around, outputs, &mut doc, &mut leaving) {
         Ok(()) => None,
         Err(error) => {
             doc.stage = Some(Stage::Policy.as_str());
@@ -110,7 +113,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
         let took = started.elapsed().unwrap_or_default();
         doc.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     }
-    Answer { doc, excerpt }
+    Answer { doc, excerpt, leaving }
 }
 
 /// The steps. An unusable policy ends them before anything else is looked at.
@@ -119,6 +122,7 @@ fn through(
     around: &Surroundings,
     outputs: &[Output],
     doc: &mut ResultDoc,
+    leaving: &mut Option<Leaving>,
 ) -> Result<(), PolicyError> {
     let search = Search { given: call.policies, ..around.search.clone() };
     let policies = Stack::load(&search, &around.load)?.policies;
@@ -154,7 +158,7 @@ fn through(
         wait: call.wait,
         dry: false,
     };
-    under(&authority, call.request, call.pass_through, &mut trail, doc)
+    under(&authority, call.request, call.pass_through, &mut trail, doc, leaving)
 }
 
 /// The call itself: authorized, recorded, carried out, judged once more before it goes out, remembered, recorded.
@@ -164,6 +168,7 @@ fn under(
     pass_through: bool,
     trail: &mut Trail,
     doc: &mut ResultDoc,
+    leaving: &mut Option<Leaving>,
 ) -> Result<(), PolicyError> {
     let why = request.asker.why.clone();
     doc.tool = ToolDoc::of_request(&request);
@@ -197,7 +202,11 @@ fn under(
         tool: grant.tool.clone(),
         cwd: grant.cwd.clone(),
     };
-    carry_out(grant, authority, pass_through, doc);
+    *leaving = carry_out(grant, authority, pass_through, doc);
+    if authority.runs_more() {
+        // Programs of the policy's are started yet: none of them is to meet a child that is not its own.
+        drop(leaving.take());
+    }
     outgoing::judge(authority, &origin, &by, doc);
     if let Some(tool) = origin.tool.as_ref().filter(|tool| tool.action.is_none()) {
         doc.shaped(tool);
@@ -281,18 +290,23 @@ fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Opti
     None
 }
 
-/// Confines and runs what was granted.
-fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &mut ResultDoc) {
-    let Authority { policies, switches, .. } = authority;
+/// Confines and runs what was granted. What held the run may be leaving yet.
+fn carry_out(
+    grant: Grant,
+    authority: &Authority<'_>,
+    pass_through: bool,
+    doc: &mut ResultDoc,
+) -> Option<Leaving> {
+    let switches = authority.switches;
     let ids = grant.ids.clone();
     let stopped = || switches.iter().find_map(|switch| switch.stops(&ids));
     let look: &dyn Fn() -> bool = &|| stopped().is_some();
     let stop = (!switches.is_empty()).then_some(look);
     if grant.tool.as_ref().is_some_and(|tool| tool.action.is_some()) {
-        if tool::act(grant, policies, pass_through, stop, doc) {
+        if tool::act(grant, authority, pass_through, stop, doc) {
             doc.switched_off(stopped().as_ref());
         }
-        return;
+        return None;
     }
     let limits = grant.limits.clone();
     let input = match &grant.stdin {
@@ -315,10 +329,12 @@ fn carry_out(grant: Grant, authority: &Authority<'_>, pass_through: bool, doc: &
                 let error = std::io::Error::from_raw_os_error(errno);
                 unconfined(doc, &PrepareError::Withheld { path, error });
             }
+            return ended.leaving;
         }
         Err(RunError::Prepare(error)) => unconfined(doc, &error),
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
+    None
 }
 
 /// The grant as what the kernel is to enforce.
@@ -346,8 +362,14 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    // The store is a directory, and kept out of sight besides: see `confine`.
-    let led = oversight::files(policies).into_iter().filter(|led| led.role != Role::State);
+    // The store is a directory, and kept out of sight besides: see `confine`. A further word of a hook may name anything,
+    // and what is no file is not the policy's own.
+    let file = |led: &Led<'_>| match led.role {
+        Role::State => false,
+        Role::Word => led.path.is_file(),
+        Role::Switch | Role::Program => true,
+    };
+    let led = oversight::files(policies).into_iter().filter(file);
     sources
         .chain(led.map(|led| led.path.to_path_buf()))
         .chain(audits(policies).flat_map(trail::files_of))

@@ -193,18 +193,22 @@ fn the_shipped_policies_are_clean() {
 #[test]
 fn the_shipped_policies_with_checks_are_clean() {
     let place = Place::new();
-    let mut policies = 0;
-    for entry in fs::read_dir(repository().join("policies/checks")).expect("policies/checks") {
-        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
-        let text = fs::read_to_string(repository().join("policies/checks").join(&name)).expect("a file");
-        place.file(&format!("checks/{name}"), &text);
-        if name.ends_with(".toml") {
-            policies += 1;
-            let done = place.shell(&format!("guardexec check checks/{name}"));
-            assert_eq!(done.exit, Some(0), "policies/checks/{name}\n{}", done.output);
+    let shipped = repository().join("policies/checks");
+    let entries = fs::read_dir(&shipped).expect("policies/checks");
+    let names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    for name in &names {
+        place.file(&format!("checks/{name}"), &fs::read_to_string(shipped.join(name)).expect("a file"));
+        if name.ends_with(".py") {
+            assert_eq!(place.shell(&format!("chmod 755 checks/{name}")).exit, Some(0));
         }
     }
-    assert_eq!(policies, 2);
+    let policies: Vec<_> = names.iter().filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(policies.len(), 2, "{names:?}");
+    for name in policies {
+        let done = place.shell(&format!("guardexec check checks/{name}"));
+        assert_eq!(done.exit, Some(0), "policies/checks/{name}\n{}", done.output);
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ const TIMEOUT: f64 = 1.25;
 const BWRAP: f64 = 2.5;
 /// Resident KiB that every run stays below.
 const MEMORY: f64 = 4096.0;
+/// Milliseconds that 200 rules take more than one.
+const RULES: f64 = 1.0;
 /// "The pipe's own speed", with room for the noise of a few runs of a second each.
 const PIPE: f64 = 1.15;
 
@@ -17,6 +19,10 @@ const HOST: &str = "guardexec, host";
 pub fn table(figures: &Figures) -> String {
     let ratio =
         |section: &str, row: &str, base: &str| Some(figures.get(section, row)? / figures.get(section, base)?);
+    let rules = |row: &str| {
+        let ms = figures.get("latency", row)? - figures.get("latency", "guardexec, one rich rule")?;
+        Some((ms < RULES, format!("{ms:.2} ms")))
+    };
     let memory = figures.get("memory", HOST);
     let captured = figures.get("memory", "guardexec, 1 GiB captured");
     let passed = figures.get("memory", "guardexec, 1 GiB raw");
@@ -28,6 +34,11 @@ pub fn table(figures: &Figures) -> String {
         line(
             format!("bwrap, everything unshared: at least {BWRAP} x as slow as host"),
             ratio("latency", "bwrap", HOST).map(|r| (r >= BWRAP, format!("{r:.2} x"))),
+        ),
+        line(format!("200 rules: under {RULES} ms more than one rule"), rules("guardexec, 200 rules")),
+        line(
+            format!("200 rules with subcommands, flags and operands: under {RULES} ms more"),
+            rules("guardexec, 200 rich rules"),
         ),
         line("host: under 4 MiB resident".to_owned(), below(memory)),
         line("1 GiB captured: under 4 MiB resident".to_owned(), below(captured)),

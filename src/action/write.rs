@@ -20,6 +20,8 @@ use crate::program::descriptor_path;
 
 /// The mode of a new file, before the umask.
 const NEW: u32 = 0o644;
+/// Until it is whole, a file is its maker's alone.
+const OWN: Mode = Mode::from_bits_truncate(0o600);
 /// How often it is tried again when somebody makes a file of that name meanwhile.
 const TRIES: usize = 8;
 
@@ -32,7 +34,7 @@ pub(super) fn write(place: Beneath<'_>) -> Step<Vec<u8>> {
             None => None,
             Some(target) => Some(writable(&place, regular(place.call, target)?)?),
         };
-        let fresh = Fresh::make(&place).map_err(|e| cannot(place.call, e))?;
+        let fresh = Fresh::make(&place.dir).map_err(|e| cannot(place.call, e))?;
         fresh.fill(&place, old.as_ref())?;
         match fresh.publish(&place.dir, name, old.is_some()) {
             Ok(()) => {
@@ -61,7 +63,7 @@ fn writable(place: &Beneath<'_>, target: Target) -> Step<FileStat> {
 }
 
 /// The new file before it has its name.
-enum Fresh<'a> {
+pub(super) enum Fresh<'a> {
     /// It has none, and is gone with its descriptor (`O_TMPFILE`).
     Unnamed(File),
     /// Where the file system knows no such files: a name that nobody else has.
@@ -69,7 +71,7 @@ enum Fresh<'a> {
 }
 
 /// A name for the meantime, taken away if it is still there in the end.
-struct Temporary<'a> {
+pub(super) struct Temporary<'a> {
     dir: &'a OwnedFd,
     name: OsString,
 }
@@ -89,17 +91,22 @@ impl<'a> Temporary<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    fn make(place: &'a Beneath<'_>) -> Result<Fresh<'a>, Errno> {
-        let mode = Mode::from_bits_truncate(0o600);
-        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        match openat(&place.dir, OsStr::new("."), flags | OFlag::O_TMPFILE, mode) {
-            Ok(file) => return Ok(Fresh::Unnamed(file.into())),
-            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => {}
-            Err(errno) => return Err(errno),
+    fn make(dir: &'a OwnedFd) -> Result<Fresh<'a>, Errno> {
+        match Fresh::unnamed(dir) {
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => Fresh::named(dir),
+            made => made,
         }
-        let temporary = Temporary::new(&place.dir)?;
-        let exclusive = flags | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-        let file = openat(&place.dir, temporary.name.as_os_str(), exclusive, mode)?;
+    }
+
+    fn unnamed(dir: &'a OwnedFd) -> Result<Fresh<'a>, Errno> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_TMPFILE;
+        openat(dir, OsStr::new("."), flags, OWN).map(|file| Fresh::Unnamed(file.into()))
+    }
+
+    pub(super) fn named(dir: &'a OwnedFd) -> Result<Fresh<'a>, Errno> {
+        let temporary = Temporary::new(dir)?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+        let file = openat(dir, temporary.name.as_os_str(), flags, OWN)?;
         Ok(Fresh::Named(file.into(), temporary))
     }
 
@@ -110,7 +117,7 @@ impl<'a> Fresh<'a> {
     }
 
     /// Content, owner and mode, and all of it on the disk.
-    fn fill(&self, place: &Beneath<'_>, old: Option<&FileStat>) -> Step<()> {
+    pub(super) fn fill(&self, place: &Beneath<'_>, old: Option<&FileStat>) -> Step<()> {
         let mut file = self.file();
         file.write_all(&place.call.content).map_err(|e| cannot(place.call, errno(&e)))?;
         self.belong(place, old)?;
@@ -147,7 +154,7 @@ impl<'a> Fresh<'a> {
     }
 
     /// Gives it the name. `EEXIST`: there was no such file, and now there is one.
-    fn publish(self, dir: &OwnedFd, name: &OsStr, replace: bool) -> Result<(), Errno> {
+    pub(super) fn publish(self, dir: &OwnedFd, name: &OsStr, replace: bool) -> Result<(), Errno> {
         match self {
             Fresh::Unnamed(file) if !replace => link(&file, dir, name),
             Fresh::Unnamed(file) => {

@@ -27,10 +27,8 @@ impl Paper<'_> {
         let asked = self.entry.and_then(|entry| entry.asked_argv.as_ref());
         to.insert("asked_argv".into(), asked.map(|words| texts(words)).into());
         let tool = bound.tool.as_ref();
-        to.insert(
-            "tool".into(),
-            tool.map(|tool| json!({"name": tool.name, "arguments": tool.arguments})).into(),
-        );
+        to.insert("tool".into(), tool.map(|tool| tool.name.clone()).into());
+        to.insert("arguments".into(), tool.map_or(Value::Null, |tool| tool.arguments.clone().into()));
         to.insert("program".into(), bound.program.as_ref().map(file).into());
         to.insert("cwd".into(), text(&bound.cwd));
         to.insert("env".into(), bound.env.iter().map(variable).collect());

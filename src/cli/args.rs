@@ -15,7 +15,7 @@ pub use verbs::*;
 use crate::request::parse_duration;
 
 /// Judge one command by a policy, and run it under what the policy allows.
-#[derive(Debug, Parser)]
+#[derive(Debug, PartialEq, Eq, Parser)]
 #[command(
     name = "guardexec",
     version,
@@ -44,7 +44,7 @@ pub struct RunArgs {
 }
 
 /// Options of every verb and of a run.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct PolicyArgs {
     /// A policy; repeatable, and all of them must allow
     #[arg(short, long = "policy", value_name = "FILE", value_parser = clap::value_parser!(PathBuf))]
@@ -55,7 +55,7 @@ pub struct PolicyArgs {
 }
 
 /// What is asked: the same for a run and for `explain`.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct AskArgs {
     /// One string, split into words without a shell
     #[arg(short, long, value_name = "STRING", allow_hyphen_values = true, conflicts_with_all = ["tool", "request", "argv"])]
@@ -106,7 +106,7 @@ pub struct AskArgs {
 }
 
 /// How the result comes back.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct OutputArgs {
     /// What standard output carries
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "json")]

@@ -78,7 +78,9 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
     };
     let pass_through = options.format == Format::Raw;
     let call = Call { request, policies, pass_through, state: args.policy.state.take(), wait: args.wait };
-    deliver(&perform_into(call, around, copies.outputs()), &options, copies)
+    let answer = perform_into(call, around, copies.outputs());
+    // What the run leaves behind is waited for when the answer is dropped, after it was delivered.
+    deliver(&answer, &options, copies)
 }
 
 /// One line on standard error, and a result where one is waited for.
@@ -89,7 +91,7 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
     if error.json_wanted {
         let copies = Copies::open(options).unwrap_or_default();
         return deliver(
-            &Answer { doc, excerpt: None },
+            &Answer { doc, excerpt: None, leaving: None },
             &OutputOptions { format: Format::Json, ..OutputOptions::default() },
             copies,
         );

@@ -14,6 +14,7 @@ pub mod args;
 mod deliver;
 mod entry;
 pub mod meant;
+mod plain;
 mod rates;
 mod selftest;
 mod session;
@@ -84,7 +85,8 @@ impl std::error::Error for UsageError {}
 
 /// Parses what was typed, the program's own name first (as [`std::env::args_os`] gives it).
 ///
-/// A run is the frequent case and has to start fast, so the verbs are only built where one is named.
+/// A run is the frequent case and has to start fast, so the verbs are only built where one is named, and where the line is
+/// [`plain`] nothing is.
 ///
 /// # Errors
 /// [`UsageError`], which is never `--help` or `--version`.
@@ -127,6 +129,9 @@ const NO_VERB: &str = "a program and its arguments stand after `--`; the verbs a
                        session, audit, doctor, selftest, schema, completions and help";
 
 fn parse_run(words: &[OsString]) -> Result<Cli, clap::Error> {
+    if let Some(run) = plain::read(&words[1..]) {
+        return Ok(Cli::Run(Box::new(run)));
+    }
     let matches = RunArgs::command().try_get_matches_from(words)?;
     let run = RunArgs::from_arg_matches(&matches)?;
     Ok(Cli::Run(Box::new(run)))

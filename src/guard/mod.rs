@@ -163,7 +163,7 @@ pub struct Finding {
     pub severity: Severity,
     /// Its reason, bounded and escaped; of a check that failed, what went wrong with it.
     pub reason: String,
-    /// The last of what it wrote to standard error, bounded and escaped; empty unless it failed. For the operator alone:
-    /// it may repeat what the check read.
+    /// Of a check on a request that failed: the last of what it wrote to standard error, bounded and escaped. For the
+    /// operator alone. Of a check on an output nothing is kept, since it may repeat the output.
     pub stderr: String,
 }

@@ -4,7 +4,7 @@ use super::verdict::{self, Answer, Said, escaped};
 use super::{Asked, Finding, Objection, Ruling};
 use crate::decision::Facts;
 use crate::hook::{self, Heard, Job};
-use crate::policy::model::Check;
+use crate::policy::model::{Check, CheckOn};
 use crate::request::quote::repr;
 use crate::run::Stop;
 
@@ -96,7 +96,8 @@ impl Tally {
             failed: stderr.is_some(),
             severity: check.severity,
             reason: reason.to_owned(),
-            stderr: stderr.map(|tail| escaped(&String::from_utf8_lossy(tail))).unwrap_or_default(),
+            // No byte of an output is ever recorded, and this may repeat it.
+            stderr: stderr.filter(|_| check.on == CheckOn::Request).map(tail).unwrap_or_default(),
         });
     }
 
@@ -122,4 +123,8 @@ impl Tally {
         let asked = || self.asked.clone().map(Ruling::Ask);
         self.ended.clone().or_else(blocked).or_else(asked).unwrap_or(Ruling::Pass)
     }
+}
+
+fn tail(stderr: &[u8]) -> String {
+    escaped(&String::from_utf8_lossy(stderr))
 }

@@ -23,7 +23,7 @@ use crate::policy::model::Hook;
 use crate::run::LimitKind;
 
 /// The most that is kept of what a hook wrote to its standard error: the last bytes.
-pub const STDERR_TAIL: usize = 2 << 10;
+pub const STDERR_TAIL: usize = 1 << 10;
 
 /// How many run at once; the next one starts when one has ended.
 pub const SIDE_BY_SIDE: usize = 16;

@@ -15,6 +15,7 @@ use crate::sandbox::layers::Layers;
 use crate::sandbox::rlimit::Rlimit;
 use crate::sandbox::{Confinement, Prepared, Stage, Step};
 use crate::sys::process::Pid;
+use crate::sys::signal::Signals;
 
 /// Everything the child needs, composed.
 pub struct Plan<'a> {
@@ -37,6 +38,8 @@ pub struct Plan<'a> {
     pub cpus: Option<libc::cpu_set_t>,
     /// The keeper, as the child sees its parent.
     pub keeper: Pid,
+    /// Signals that the keeper ignores.
+    pub ignored: Signals,
     failed_step: AtomicI32,
     failed_errno: AtomicI32,
 }
@@ -72,6 +75,7 @@ impl<'a> Plan<'a> {
             rlimits,
             cpus: cpus.map(|list| cpu_set(&list)),
             keeper: 0,
+            ignored: Signals(u64::MAX),
             failed_step: AtomicI32::new(0),
             failed_errno: AtomicI32::new(0),
         }
@@ -148,13 +152,14 @@ fn session(_: &Plan<'_>) -> Result<(), i32> {
     done(unsafe { libc::syscall(libc::SYS_setsid) })
 }
 
-/// `SIG_IGN` survives exec and Rust's runtime ignores SIGPIPE: everything goes back to its default.
-fn signals(_: &Plan<'_>) -> Result<(), i32> {
+/// Everything goes back to its default: the exec does that but for what is ignored, SIGPIPE by Rust's runtime and whatever
+/// the caller ignores.
+fn signals(plan: &Plan<'_>) -> Result<(), i32> {
     // The kernel's own structure, at most 32 bytes on every architecture; all zero is SIG_DFL.
     let default = [0u64; 8];
     let none = std::ptr::null::<u64>();
     for signal in 1..=64 {
-        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+        if plan.ignored.has(signal) && signal != libc::SIGKILL && signal != libc::SIGSTOP {
             // SAFETY: the kernel reads one sigaction, which is shorter than the array, and writes nothing.
             done(unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, 8) })?;
         }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use super::LimitKind;
 use super::child::Plan;
 use super::keeper::{self, Task};
+use super::leaving::{self, Leaving};
+use super::message::{self, Order};
 use super::output::Captured;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
@@ -16,12 +18,12 @@ use super::{Ended, How, Outside, RunError};
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::identity::Identity;
-use crate::sandbox::layers::{self, Ground};
+use crate::sandbox::layers::{self, Ground, Layers};
 use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
 use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
 use crate::sys::process::{self, Forked, Pid};
-use crate::sys::signal::SignalSet;
+use crate::sys::signal::{SignalSet, Signals};
 use crate::sys::{errno_of, fd};
 
 /// What one way to hold the tree came to.
@@ -187,19 +189,12 @@ pub fn attempt(
     let limits_how = limits_how(c, pids, cgroup);
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
     let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
-    let reaper = Reaper::new(held);
-    let began = Instant::now();
+    let (reaper, began) = (Reaper::new(held), Instant::now());
     let deadlines = Deadlines::new(began, &c.limits);
-    let task = Task {
-        control: fd::above_stdio(far)?,
-        namespace,
-        ground: layers.ground.as_ref(),
-        plan,
-        cgroup,
-        limits: &c.limits,
-        pids_exact: pids_exact(pids),
-        backstop: deadlines.backstop(),
-    };
+    let (control_far, ground, backstop) =
+        (fd::above_stdio(far)?, layers.ground.as_ref(), deadlines.backstop());
+    let (limits, pids_exact) = (&c.limits, pids_exact(pids));
+    let task = Task { control: control_far, namespace, ground, plan, cgroup, limits, pids_exact, backstop };
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((step @ Step::WorkingDirectory, errno)) => {
@@ -208,46 +203,58 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
+    if let Err(error) = layers.complete() {
+        // Without a word the keeper starts nothing and goes.
+        drop(control);
+        leaving::reap(pid, pidfd.as_ref());
+        return Err(error.into());
+    }
+    let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
     supervisor.drive();
-    let gone = conclude(&mut supervisor, pid, cgroup, held, &reaper);
+    let (gone, leaving) = conclude(&mut supervisor, pid, cgroup, held, &reaper);
     let duration = began.elapsed();
     if let Some((step, errno)) = supervisor.verdict.unable {
         return Ok(Attempt::Unable(step, errno));
     }
     let Supervisor { verdict, streams, .. } = supervisor;
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
-    ended.duration = duration;
+    (ended.duration, ended.leaving) = (duration, leaving);
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    let (said, planted) = layers.afterwards();
-    ended.warnings.extend(said);
-    ended.planted = planted;
+    afterwards(&mut ended, &mut layers);
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
+/// What the layers have to say at the end.
+fn afterwards(ended: &mut Ended, layers: &mut Layers) {
+    let (said, planted) = layers.afterwards();
+    ended.warnings.extend(said);
+    ended.planted = planted;
+}
+
 /// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
-/// nothing is left.
+/// nothing is left but a keeper that is leaving.
 fn conclude(
     supervisor: &mut Supervisor<'_>,
     pid: Pid,
     cgroup: Option<&Cgroup>,
     held: Held,
     reaper: &Reaper,
-) -> bool {
+) -> (bool, Option<Leaving>) {
     if supervisor.verdict.account.is_some() {
         // The tree is dead and accounted for. Meanwhile the kernel takes down the keeper and its namespaces.
         supervisor.drain();
-        return reap(pid, supervisor.pidfd());
+        return (true, Some(Leaving::new(pid, supervisor.pidfd.take())));
     }
-    let mut gone = reap(pid, supervisor.pidfd());
+    let mut gone = leaving::reap(pid, supervisor.pidfd.as_ref());
     if supervisor.verdict.lost {
         gone &= hunt(&mut supervisor.verdict, held, cgroup, reaper);
     }
     supervisor.drain();
-    gone
+    (gone, None)
 }
 
 /// Ends what a keeper left that was killed itself. Whether all of it is gone.
@@ -284,26 +291,6 @@ fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
     })
 }
 
-/// Waits for the keeper, which has said its last word or was killed: at most as long as the kernel may need to end
-/// a namespace. Whether it is gone.
-fn reap(pid: Pid, pidfd: Option<&OwnedFd>) -> bool {
-    let end = Instant::now() + Duration::from_millis(500);
-    loop {
-        if !matches!(process::try_wait(pid), process::Waited::NoneDead) {
-            return true;
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        let fd = pidfd.map_or(-1, AsRawFd::as_raw_fd);
-        // Without a pidfd (before Linux 5.2) looking now and then has to do.
-        let wait = if fd < 0 { left.min(Duration::from_millis(1)) } else { left };
-        let mut fds = [fd::PollFd { fd, events: libc::POLLIN, revents: 0 }];
-        let _ = fd::ppoll(&mut fds, Some(wait), &SignalSet::full());
-    }
-}
-
 fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
@@ -336,6 +323,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
         warnings,
+        leaving: None,
     }
 }
 

@@ -3,12 +3,12 @@
 //! when the front process is gone.
 //!
 //! In a PID namespace it is the first process, so that its own death is the end of everything in it. Without one
-//! it is a subreaper in a session of its own, and so is the front process, which sweeps when the keeper dies.
+//! it is a subreaper in a process group of its own, and so is the front process, which sweeps when the keeper dies.
 //!
 //! The child may be born in a cgroup of the run's own; the keeper itself never is in it, so that killing and running
 //! out of memory end the run alone.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::LimitKind;
@@ -23,7 +23,7 @@ use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
 use crate::sys::process::{self, Pid, Usage, Waited};
-use crate::sys::signal::{SignalSet, keeper_signals};
+use crate::sys::signal::{SignalSet, Signals, keeper_signals};
 use crate::sys::{errno_of, fd};
 
 /// How long the keeper waits for a killed process to become reapable.
@@ -88,6 +88,21 @@ fn close_what_the_child_took(task: &Task<'_>) -> Vec<RawFd> {
     needed
 }
 
+/// Waits for the front process's word to start the child, and gives the signals that it ignores. `None` where the word does not
+/// come: the front process is gone, or met an error meanwhile.
+fn told_to_start(control: BorrowedFd<'_>) -> Option<Signals> {
+    loop {
+        match message::receive::<Order>(control) {
+            Received::Message(Order::Start(ignored)) => return Some(ignored),
+            Received::Message(_) | Received::Gone => return None,
+            Received::Nothing => {
+                let mut fds = [fd::PollFd { fd: control.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+                let _ = fd::ppoll(&mut fds, None, &SignalSet::full());
+            }
+        }
+    }
+}
+
 struct Keeper<'a> {
     control: OwnedFd,
     held: Held,
@@ -136,7 +151,9 @@ impl<'a> Keeper<'a> {
             let _ = message::send(task.control.as_fd(), &Report::Unable(step as i32, errno));
             process::exit_now(0)
         };
-        let _ = process::new_session();
+        // What kills our group, or a terminal that ends, must not take both guards. A session would do no more, and costs a
+        // scheduling group where the kernel makes one for each (sched(7), autogroup).
+        let _ = process::new_group();
         let mask = match keeper_signals(&super::END_SIGNALS) {
             Ok(mask) => mask,
             Err(error) => fail(Step::Signals, errno_of(&error)),
@@ -144,6 +161,8 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
+        let Some(ignored) = told_to_start(task.control.as_fd()) else { process::exit_now(0) };
+        task.plan.ignored = ignored.and(Signals::of(&super::END_SIGNALS));
         let main = start_child(&task).unwrap_or_else(|report| {
             let _ = message::send(task.control.as_fd(), &report);
             process::exit_now(0)
@@ -181,6 +200,8 @@ impl<'a> Keeper<'a> {
             match message::receive::<Order>(self.control.as_fd()) {
                 Received::Nothing => {}
                 Received::Message(Order::Signal(signal)) => tree::ask_to_end(self.held, signal),
+                // Said once, and heard before this loop.
+                Received::Message(Order::Start(_)) => {}
                 Received::Message(Order::Kill) => self.kill(),
                 Received::Message(Order::Finish) => {
                     self.finishing = self.killing.is_none();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::sys::fd;
 use crate::sys::process::Usage;
+use crate::sys::signal::Signals;
 
 const WORDS: usize = 12;
 const BYTES: usize = WORDS * 8;
@@ -14,6 +15,8 @@ const BYTES: usize = WORDS * 8;
 /// From the front process to the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// All is prepared: start the child. Before it there is none. What the front ignores, the child may not.
+    Start(Signals),
     /// Send this signal (TERM) to the whole tree.
     Signal(i32),
     /// Kill the whole tree now.
@@ -132,6 +135,7 @@ impl Message for Order {
             Order::Signal(signal) => words([1, word(signal)]),
             Order::Kill => words([2]),
             Order::Finish => words([3]),
+            Order::Start(ignored) => words([4, ignored.0]),
         }
     }
 
@@ -140,6 +144,7 @@ impl Message for Order {
             1 => Order::Signal(number(w[1])),
             2 => Order::Kill,
             3 => Order::Finish,
+            4 => Order::Start(Signals(w[1])),
             _ => return None,
         })
     }

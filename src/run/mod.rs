@@ -8,6 +8,7 @@ mod cgroups;
 mod child;
 mod front;
 mod keeper;
+mod leaving;
 mod message;
 mod output;
 mod spawn;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use cgroups::Cgroups;
 use front::Attempt;
 pub(crate) use front::Reaper;
+pub use leaving::Leaving;
 pub use output::{Captured, LIFTED_CAP};
 pub use stream::{PassThrough, Sinks};
 pub use tree::Held;
@@ -131,6 +133,8 @@ pub struct Ended {
     pub planted: bool,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
+    /// The keeper, where the tree is dead and it has yet to end itself. To be dropped when the result is told.
+    pub leaving: Option<Leaving>,
 }
 
 impl Held {
@@ -206,7 +210,7 @@ pub(crate) struct Outside<'a> {
 }
 
 /// Runs a confinement to its end. Whatever way it ends, nothing of the tree is left afterwards (but see
-/// [`Ended::unreaped`]).
+/// [`Ended::unreaped`]), and nothing at all once [`Ended::leaving`] is dropped.
 ///
 /// The process must have one thread. Meanwhile its signal handlers are replaced, its working directory is changed
 /// and put back, and it becomes non-dumpable for good. Errors: nothing was run.

@@ -95,8 +95,9 @@ pub struct Supervisor<'s> {
     pub verdict: Verdict,
     /// The child's stdout and stderr.
     pub streams: [Stream<'s>; 2],
+    /// The keeper.
+    pub pidfd: Option<OwnedFd>,
     control: OwnedFd,
-    pidfd: Option<OwnedFd>,
     feeder: Feeder,
     deadlines: Deadlines,
     phase: Phase,
@@ -137,11 +138,6 @@ impl<'s> Supervisor<'s> {
             mask: outside.caught.poll_mask(),
             buffer: vec![0; PIECE],
         }
-    }
-
-    /// The keeper.
-    pub fn pidfd(&self) -> Option<&OwnedFd> {
-        self.pidfd.as_ref()
     }
 
     /// Until the keeper has given its account, or is given up.

@@ -24,7 +24,7 @@ fn serves(name: &str) -> &'static [Layer] {
         "landlock" => &[Layer::Filesystem, Layer::Execution],
         "seccomp" => &[Layer::Network, Layer::Syscalls, Layer::Execution],
         "mounts" => &[Layer::Filesystem, Layer::Tmp],
-        "pid_namespace" => &[Layer::Processes],
+        "pid_namespace" | "cgroups" => &[Layer::Processes],
         "loopback" => &[Layer::Network],
         "identity" => &[Layer::Identity],
         _ => &[],

@@ -25,7 +25,8 @@ impl Confinement {
             namespaces: way.is_some(),
             user_namespace: way.as_ref().is_some_and(Namespace::has_user_namespace),
         };
-        match (layers::prepare(self, ground), tried) {
+        let prepared = layers::prepare(self, ground).and_then(|layers| layers.complete().map(|()| layers));
+        match (prepared, tried) {
             (Ok(layers), _) => Ok(layers.enforced),
             (Err(error), Some(Probe { errno: Some(errno), sentence, .. })) => {
                 let what = sentence.split(" failed: ").next().unwrap_or(&sentence);

@@ -6,12 +6,13 @@
 //! by the filter and the PID namespace as far as these are had.
 //!
 //! Rules name inodes, not paths: a bind mount of an allowed directory is allowed too, a new file system mounted
-//! over it is not. For those there are late rules, added in the new mount namespace.
+//! over it is not. For those there are late rules, added in the new mount namespace. The others are added to the same ruleset
+//! by the parent, which has nothing else to do while those mounts are made.
 //!
 //! Not mediated by any ABI up to 7: stat, readlink, access, chdir, chmod, chown, utime, extended attributes, and
 //! connecting to Unix sockets by path (landlock(7)). Mounts, credentials and the filter take care of those.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -86,34 +87,34 @@ pub fn abi() -> u32 {
     raw::landlock_version().unwrap_or(0)
 }
 
-/// A rule for a path that exists only in the run's own mount namespace or in the child.
+/// A rule, composed.
 #[derive(Debug)]
-pub struct Late {
+pub struct Rule {
     path: CString,
     dir_rights: u64,
     optional: bool,
 }
 
-/// A ruleset that is ready to be applied.
+/// A ruleset, and what has still to be added to it.
 #[derive(Debug)]
 pub struct Prepared {
     /// The ruleset.
     pub fd: OwnedFd,
-    /// Rules to be added in the new mount namespace, by [`add_late`].
-    pub late: Vec<Late>,
+    /// Rules for what exists already, to be added by [`Prepared::fill`].
+    rules: Vec<Rule>,
+    /// Rules for paths that exist only in the run's own mount namespace or in the child, to be added there by [`add_late`].
+    pub late: Vec<Rule>,
     /// The ABI it was made for.
     pub abi: u32,
     /// Handled file system rights.
     pub handled: u64,
-    /// Optional paths that do not exist here.
-    pub skipped: Vec<PathBuf>,
 }
 
 impl Prepared {
-    /// Makes the ruleset for `view`.
+    /// Makes a ruleset for `view` which grants nothing yet.
     ///
     /// # Errors
-    /// [`Error`]: no Landlock, a needed path missing, or the kernel's refusal.
+    /// [`Error`]: no Landlock, or the kernel's refusal.
     pub fn new(view: &View, abi: u32) -> Result<Prepared, Error> {
         if abi == 0 {
             return Err(Error::Unavailable(raw::landlock_version().err().unwrap_or(libc::ENOSYS)));
@@ -130,14 +131,36 @@ impl Prepared {
             _ => 24,
         };
         let fd = raw::landlock_create(&attr, size).map_err(Error::Ruleset)?;
+        let composed = |rules: &[PathRule]| -> Result<Vec<Rule>, Error> {
+            rules.iter().map(|rule| Rule::new(rule, handled)).collect()
+        };
+        Ok(Prepared { fd, rules: composed(&view.rules)?, late: composed(&view.late)?, abi, handled })
+    }
+
+    /// The same, filled at once.
+    ///
+    /// # Errors
+    /// [`Error`]: what the two can meet.
+    pub fn filled(view: &View, abi: u32) -> Result<Prepared, Error> {
+        let prepared = Prepared::new(view, abi)?;
+        prepared.fill().map(|_| prepared)
+    }
+
+    /// Adds the rules for what exists already, but for optional paths that are not there. Gives those.
+    ///
+    /// # Errors
+    /// [`Error::Path`]: a needed path is missing, or the kernel refuses its rule.
+    pub fn fill(&self) -> Result<Vec<PathBuf>, Error> {
+        let missing = [libc::ENOENT, libc::ENOTDIR, libc::EACCES, libc::ELOOP];
         let mut skipped = Vec::new();
-        for rule in &view.rules {
-            if !add(fd.as_raw_fd(), rule, handled)? {
-                skipped.push(rule.path.clone());
+        for rule in &self.rules {
+            match rule.add(self.fd.as_raw_fd(), self.handled, &missing) {
+                Ok(true) => {}
+                Ok(false) => skipped.push(rule.shown()),
+                Err(errno) => return Err(Error::Path(rule.shown(), errno)),
             }
         }
-        let late = view.late.iter().map(|rule| late(rule, handled)).collect::<Result<_, _>>()?;
-        Ok(Prepared { fd, late, abi, handled, skipped })
+        Ok(skipped)
     }
 }
 
@@ -178,26 +201,30 @@ fn rights_for(mode: u32, rights: u64, handled: u64) -> u64 {
     rights & possible & handled
 }
 
-/// Adds one rule; false where an optional path is missing.
-fn add(ruleset: RawFd, rule: &PathRule, handled: u64) -> Result<bool, Error> {
-    let failed = |errno| Error::Path(rule.path.clone(), errno);
-    let fd = match raw::open_path(&c_path(&rule.path)?) {
-        Ok(fd) => fd,
-        Err(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP) if rule.optional => return Ok(false),
-        Err(errno) => return Err(failed(errno)),
-    };
-    let mode = raw::mode_of(fd.as_fd()).map_err(failed)?;
-    let rights = rights_for(mode, dir_rights(rule.access), handled);
-    if rights == 0 {
-        return Ok(true);
+impl Rule {
+    fn new(rule: &PathRule, handled: u64) -> Result<Rule, Error> {
+        let dir_rights = dir_rights(rule.access) & handled;
+        Ok(Rule { path: c_path(&rule.path)?, dir_rights, optional: rule.optional })
     }
-    raw::landlock_add(ruleset, fd.as_fd(), rights).map_err(failed)?;
-    Ok(true)
-}
 
-fn late(rule: &PathRule, handled: u64) -> Result<Late, Error> {
-    let dir_rights = dir_rights(rule.access) & handled;
-    Ok(Late { path: c_path(&rule.path)?, dir_rights, optional: rule.optional })
+    fn shown(&self) -> PathBuf {
+        OsStr::from_bytes(self.path.to_bytes()).into()
+    }
+
+    /// Adds it; false where an optional path is `missing`. Raw calls only.
+    fn add(&self, ruleset: RawFd, handled: u64, missing: &[Errno]) -> Result<bool, Errno> {
+        let fd = match raw::open_path(&self.path) {
+            Ok(fd) => fd,
+            Err(errno) if self.optional && missing.contains(&errno) => return Ok(false),
+            Err(errno) => return Err(errno),
+        };
+        let rights = rights_for(raw::mode_of(fd.as_fd())?, self.dir_rights, handled);
+        // Nothing of what is granted there is handled by this ABI.
+        if rights != 0 {
+            raw::landlock_add(ruleset, fd.as_fd(), rights)?;
+        }
+        Ok(true)
+    }
 }
 
 fn c_path(path: &Path) -> Result<CString, Error> {
@@ -208,16 +235,9 @@ fn c_path(path: &Path) -> Result<CString, Error> {
 ///
 /// # Errors
 /// The number of the rule that failed, and the errno.
-pub fn add_late(ruleset: RawFd, rules: &[Late], handled: u64) -> Result<(), (usize, Errno)> {
+pub fn add_late(ruleset: RawFd, rules: &[Rule], handled: u64) -> Result<(), (usize, Errno)> {
     for (i, rule) in rules.iter().enumerate() {
-        let fd = match raw::open_path(&rule.path) {
-            Ok(fd) => fd,
-            Err(libc::ENOENT | libc::ENOTDIR) if rule.optional => continue,
-            Err(errno) => return Err((i, errno)),
-        };
-        let mode = raw::mode_of(fd.as_fd()).map_err(|errno| (i, errno))?;
-        let rights = rights_for(mode, rule.dir_rights, handled);
-        raw::landlock_add(ruleset, fd.as_fd(), rights).map_err(|errno| (i, errno))?;
+        rule.add(ruleset, handled, &[libc::ENOENT, libc::ENOTDIR]).map_err(|errno| (i, errno))?;
     }
     Ok(())
 }

@@ -23,7 +23,6 @@ use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
-use crate::request::quote;
 
 mod filter;
 mod guarded;
@@ -62,13 +61,24 @@ pub struct Layers {
     pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
+    /// The ruleset, which has still to be filled.
+    rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
     tmp: Option<TmpDir>,
 }
 
 impl Layers {
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
-    /// planted anything.
+    /// What can be done while the keeper makes the mounts, and must be before the child starts: Landlock's rules. Until then
+    /// the ruleset grants nothing.
+    ///
+    /// # Errors
+    /// A path that is needed cannot be granted.
+    pub fn complete(&self) -> Result<(), PrepareError> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        rules.fill().map(drop).map_err(|error| PrepareError::Missing(error.to_string()))
+    }
+
+    /// What there is to say once the run has ended: warnings, and what it planted; and whether it planted anything.
     pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
         let planted = self.planted.set_aside();
@@ -167,6 +177,7 @@ impl<'a> Builder<'a> {
             envp: job.envp.clone(),
             planted: Planted::default(),
             warnings: Vec::new(),
+            rules: None,
             tmp: None,
         };
         let mut builder =
@@ -246,22 +257,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What only mounts could keep from the run.
-    fn holes(&mut self, holes: &[&Path]) {
-        let shown: Vec<String> =
-            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
-        let more = match holes.len() {
-            0 => return,
-            1..=4 => String::new(),
-            n => format!(" and {} more", n - 4),
-        };
-        let what = shown.join(", ");
-        self.unheld(
-            Layer::Filesystem,
-            format!("without a mount namespace {what}{more} cannot be kept from the run"),
-        );
-    }
-
     /// A layer is not held as the policy asks; where nothing requires it, that is at least said.
     fn unheld(&mut self, layer: Layer, why: String) {
         self.layers.enforced.lacks(layer);
@@ -279,6 +274,7 @@ impl<'a> Builder<'a> {
             Ok(rules) => {
                 let abi = rules.abi;
                 let rules = Rc::new(rules);
+                self.layers.rules = Some(Rc::clone(&rules));
                 let shared = Rc::clone(&rules);
                 let fd = rules.fd.as_raw_fd();
                 let late = !self.ground.namespaces;

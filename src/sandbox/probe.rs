@@ -17,10 +17,13 @@ use super::raw::{self, Errno};
 use super::seccomp::{self, Execution, Network};
 use super::view::{Access, PathRule, View};
 
+mod cgroups;
+pub use cgroups::cgroups;
+
 /// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// `landlock`, `seccomp`, `mounts`, `pid_namespace`, `loopback`, `identity`.
+    /// `landlock`, `seccomp`, `mounts`, `pid_namespace`, `cgroups`, `loopback`, `identity`.
     pub name: &'static str,
     /// It works the whole way.
     pub ok: bool,
@@ -50,7 +53,7 @@ impl Probe {
 
 /// All probes, in the order of `doctor`'s table. Some milliseconds in all.
 pub fn all() -> Vec<Probe> {
-    vec![landlock(), seccomp(), mount_namespace(), pid_namespace(), loopback(), identity()]
+    vec![landlock(), seccomp(), mount_namespace(), pid_namespace(), cgroups(), loopback(), identity()]
 }
 
 /// A ruleset without rules is applied, and the root directory must not open any more.
@@ -60,7 +63,7 @@ pub fn landlock() -> Probe {
         ["asking for Landlock", "no-new-privileges", "applying a Landlock ruleset", "a Landlock ruleset"];
     let rule = PathRule { path: PathBuf::from("/proc"), access: Access::READ, optional: true };
     let view = View { rules: vec![rule], ..View::default() };
-    let trial = match landlock::Prepared::new(&view, abi) {
+    let trial = match landlock::Prepared::filled(&view, abi) {
         Err(
             landlock::Error::Unavailable(errno)
             | landlock::Error::Ruleset(errno)

@@ -77,7 +77,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
         own_proc: setup.own_proc,
     };
     let mounts = setup.mounts.then(|| mount::Prepared::new(&spec).unwrap());
-    let ruleset = landlock::Prepared::new(&view, landlock::abi()).unwrap();
+    let ruleset = landlock::Prepared::filled(&view, landlock::abi()).unwrap();
     let secret = SecretPath::new(&c_path(&program)).unwrap();
     let execution = execution(setup, &secret);
     let filter = seccomp::Prepared::new(&seccomp::Options {
@@ -209,7 +209,8 @@ fn layers_stack() {
                     owns_system: false,
                     refuse_tcp: true,
                 };
-                let outer = landlock::Prepared::new(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
+                let outer =
+                    landlock::Prepared::filled(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
                 raw::no_new_privs().unwrap();
                 landlock::add_late(outer.fd.as_raw_fd(), &outer.late, outer.handled).unwrap();
                 landlock::apply(outer.fd.as_raw_fd()).unwrap();

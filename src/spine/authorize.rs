@@ -167,7 +167,11 @@ impl Authority<'_> {
             by.argv = argv;
             let grant = match self.may_go_on(decision) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
-                refused => return Ok(Err(Came::To(Box::new(refused)))),
+                refused => {
+                    by.findings = rounds.findings;
+                    by.warnings.append(&mut rounds.warnings);
+                    return Ok(Err(Came::To(Box::new(refused))));
+                }
             };
             let next = self.check(&grant, &mut rounds, by, trace);
             match (next, kept) {
@@ -194,6 +198,11 @@ impl Authority<'_> {
     /// See [`stopped_meanwhile`].
     pub(super) fn stopped_meanwhile(&self, ids: &[String]) -> Came {
         stopped_meanwhile(self.switches, ids)
+    }
+
+    /// Whether programs of the policies may be started after the run.
+    pub(super) fn runs_more(&self) -> bool {
+        self.policies.iter().any(|p| !p.oversight.checks.is_empty() || !p.oversight.alerts.is_empty())
     }
 
     /// The kill switch, before anything is looked at.

@@ -41,10 +41,13 @@ pub(super) fn judge(
     }
     match judgement.ruling {
         Ruling::Pass => None,
-        Ruling::Ask(objection) => Some(objection.sentence()),
-        Ruling::Block(objection) => {
+        // Nothing withheld can be asked for later yet, so what has to be asked about stays withheld for good.
+        Ruling::Ask(objection) | Ruling::Block(objection) => {
             doc.withhold();
+            let decision = doc.decision;
             doc.refused(&objected(&objection, Stage::Output), Status::Denied);
+            // The request was allowed, and it did run.
+            doc.decision = decision;
             None
         }
         Ruling::Cancelled(signal) => {

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::authorize::ready;
+use super::authorize::{Authority, ready};
 use super::guarded;
 use crate::action::{self, How};
 use crate::decision::{self, Decision, Facts, Grant, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::model::Policy;
-use crate::policy::oversight::{self, Led, Role};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;
 use crate::request::{Arguments, Request};
@@ -41,14 +40,14 @@ pub(super) fn judge(
 /// Does a granted action. Whether `stop` ended it.
 pub(super) fn act(
     grant: Grant,
-    policies: &[Policy],
+    authority: &Authority<'_>,
     pass_through: bool,
     stop: Stop<'_>,
     doc: &mut ResultDoc,
 ) -> bool {
     let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
     let mut stopped = false;
-    match action::perform(grant, &kept(policies), stop) {
+    match action::perform(grant, &kept(authority), stop) {
         Ok(done) => {
             stopped = matches!(done.how, How::Stopped);
             doc.acted(done, &limits, &rule);
@@ -64,9 +63,6 @@ pub(super) fn act(
 }
 
 /// What no action touches: all that policies lead to, the switch and the store included.
-fn kept(policies: &[Policy]) -> Vec<PathBuf> {
-    // A further word of a hook may name anything; only a file is the policy's own.
-    let own = |led: &Led<'_>| led.role != Role::Word || led.path.is_file();
-    let led = oversight::files(policies).into_iter().filter(own).map(|led| led.path.to_path_buf());
-    guarded(policies).into_iter().chain(led).collect()
+fn kept(authority: &Authority<'_>) -> Vec<PathBuf> {
+    guarded(authority.policies).into_iter().chain([authority.store.to_path_buf()]).collect()
 }

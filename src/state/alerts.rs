@@ -3,7 +3,7 @@
 //! Counting, comparing and keeping that it was told happen in one transaction, so of many processes that pass a figure
 //! together one is told to tell. Running the alert's program is for the caller, after the transaction.
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 use serde_json::{Value, json};
 
 use super::amount::Amount;
@@ -11,7 +11,7 @@ use super::ledger::{self, Ledger};
 use super::rates::{self, Weighed};
 use super::{Moment, StateError};
 use crate::policy::model::{Alert, AlertOn, Policy};
-use crate::policy::units::show_duration;
+use crate::request::units::show_duration;
 
 /// Something that alerts count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub fn counts(policies: &[Policy], event: Event) -> bool {
 }
 
 fn all(policies: &[Policy]) -> impl Iterator<Item = (&Policy, &Alert)> {
-    policies.iter().flat_map(|policy| policy.oversight.alerts.iter().map(move |alert| (policy, alert)))
+    rates::each(policies).flat_map(|policy| policy.oversight.alerts.iter().map(move |alert| (policy, alert)))
 }
 
 fn ledger_of<'a>(policy: &'a Policy, alert: &'a Alert, on: &'a str) -> Ledger<'a> {
@@ -135,20 +135,6 @@ fn pass<'p>(
         "at": now.wall,
     });
     Ok(Some(Alarm { policy, alert, facts }))
-}
-
-/// How many such events an alert holds now. For tests and listings; reads only.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn figure(
-    db: &Connection,
-    now: &Moment,
-    policy: &Policy,
-    alert: &Alert,
-    event: Event,
-) -> Result<Amount, StateError> {
-    Ok(ledger_of(policy, alert, event.as_str()).standing(db, "", now)?.used)
 }
 
 #[cfg(test)]

@@ -11,6 +11,22 @@
 //! `BEGIN IMMEDIATE` under the store's own lock, together with the [`Moment`] it happens at. Anything that goes wrong is a
 //! [`StateError`], whose callers deny: counters that cannot be read are not counters that stand at zero.
 //!
+//! What a call does with it, all of it in one transaction, so that the call is counted everywhere or nowhere:
+//!
+//! ```text
+//! let dir = place::resolve(policies, &caller)?;                      // exit 125 where it contradicts itself
+//! let done = Store::open(&dir)?.attempt(|tx, now| {                  // a StateError denies: `code`, `hint`
+//!     let kept = Some((&**tx, now));                                 // `explain`: a View, or None where there is nothing
+//!     if let Some(refusal) = sessions::check(kept, policies, session)? { return Ok(Err(refusal)) }
+//!     let weighed = rates::weigh(kept, policies, &rates::Call::of(&grant, &asker))?;
+//!     // the greatest Weighed::verdict decides; Weighed::refusal says why
+//!     rates::count(tx, now, &weighed)?;                              // allowed, or approved in this transaction
+//!     sessions::count_run(tx, now, id)?;                             // where there is a [session] and an id
+//!     Ok(Ok(alerts::note_rates(tx, now, policies, &weighed)?))       // run their programs after the transaction
+//! })?;
+//! // Later, in other transactions: sessions::count_denial, sessions::halt_on, alerts::note.
+//! ```
+//!
 //! A forked child must never use its parent's connection, so a store is dropped before anything forks; a store that
 //! finds itself in another process refuses.
 

@@ -20,9 +20,9 @@ use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::decision::{Grant, listed};
 use crate::policy::model::{Measure, Policy, Rate, Verdict};
-use crate::policy::units::show_duration;
 use crate::request::Asker;
 use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
 
 /// A call that judging allows or asks about, as far as rates look at it.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +93,7 @@ pub fn weigh<'p>(
     call: &Call<'_>,
 ) -> Result<Vec<Weighed<'p>>, StateError> {
     let mut all = Vec::new();
-    for policy in policies {
+    for policy in each(policies) {
         for rate in &policy.oversight.rates {
             let Some(amount) = amount(policy, rate, call) else { continue };
             let key = Key::of(rate, call);
@@ -124,6 +124,12 @@ pub fn count(tx: &Transaction<'_>, now: &Moment, weighed: &[Weighed<'_>]) -> Res
         }
     }
     ledger::sweep(tx, now)
+}
+
+/// Every policy once: one that was named twice counts once.
+pub(super) fn each(policies: &[Policy]) -> impl Iterator<Item = &Policy> {
+    let first = |n: usize, policy: &Policy| policies[..n].iter().all(|earlier| earlier.path != policy.path);
+    policies.iter().enumerate().filter(move |(n, policy)| first(*n, policy)).map(|(_, policy)| policy)
 }
 
 /// What the rate holds now under the key that was weighed.
@@ -268,7 +274,7 @@ pub struct Held<'p> {
 /// The store cannot be read.
 pub fn held<'p>(source: Source<'_>, policies: &'p [Policy]) -> Result<Vec<Held<'p>>, StateError> {
     let mut all = Vec::new();
-    for policy in policies {
+    for policy in each(policies) {
         for rate in &policy.oversight.rates {
             let found = match source {
                 Some((db, now)) => ledger_of(policy, rate, &measure(rate)).standings(db, now)?,

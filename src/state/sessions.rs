@@ -1,6 +1,6 @@
 //! Sessions: what they have done, and those that are halted until a person lets them go on.
 //!
-//! A session begins with its first call and is known by its id alone. What it may still do is reckoned from its beginning,
+//! A session begins with the first call that is noted here and is known by its id alone. What it may still do is reckoned from its beginning,
 //! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
 
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};
 use crate::policy::oversight;
-use crate::policy::units::show_duration;
 use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
 
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub fn count_run(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), Sta
     Ok(())
 }
 
-/// Counts a denial, and halts the session where a policy's `denied:N` says so. Gives the reason where this halted it.
+/// Counts a denial, but not one for the session's own state, and halts the session where a policy's `denied:N` says so. Gives the reason where this halted it.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -266,7 +266,12 @@ pub fn resume_session(
     Ok(Some(before))
 }
 
-fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
+/// Notes a call of the session, which begins with it if it is the first: for calls that neither run nor are denied, such as
+/// those that a person is asked about.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
     tx.execute(
         "INSERT INTO sessions (id, first, last, since, since_wall) VALUES (?1, ?2, ?2, ?3, ?2)
          ON CONFLICT (id) DO UPDATE SET last = ?2",

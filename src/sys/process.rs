@@ -24,6 +24,7 @@ pub enum Forked {
 /// The caller must have one thread only, see [`thread_count`]: then the child may allocate. The C library's
 /// fork handlers do not run.
 pub(crate) fn fork(flags: libc::c_int) -> io::Result<Forked> {
+    super::arena::leave_alone();
     let mut pidfd: RawFd = -1;
     let all = libc::c_long::from(flags | libc::CLONE_PIDFD | libc::SIGCHLD);
     let none = 0 as libc::c_long;
@@ -196,6 +197,12 @@ pub fn new_session() -> io::Result<()> {
     check(unsafe { libc::setsid() }.into()).map(drop)
 }
 
+/// Becomes the leader of a process group of its own.
+pub fn new_group() -> io::Result<()> {
+    // SAFETY: setpgid(2) takes numbers only.
+    check(unsafe { libc::setpgid(0, 0) }.into()).map(drop)
+}
+
 /// (effective user, effective group).
 pub fn ids() -> (u32, u32) {
     // SAFETY: both calls take nothing and cannot fail.
@@ -273,6 +280,13 @@ pub(crate) fn become_user_for_test(id: u32) {
         assert_eq!(libc::syscall(libc::SYS_setresuid, id, id, id), 0);
     }
     let _ = set_dumpable(true);
+}
+
+/// For tests: asks for new namespaces, in a user namespace of its own where that is needed; whether they were given.
+#[cfg(test)]
+pub(crate) fn unshare_for_test(flags: libc::c_int) -> bool {
+    // SAFETY: unshare(2) takes numbers only, in a process with one thread.
+    unsafe { libc::unshare(flags) == 0 || libc::unshare(flags | libc::CLONE_NEWUSER) == 0 }
 }
 
 /// For tests: moves into a user namespace in which no further one can be made.

@@ -53,6 +53,42 @@ pub fn set_mask(set: &SignalSet) -> io::Result<SignalSet> {
     Ok(old)
 }
 
+/// Signals by number: the lowest bit is signal 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signals(pub u64);
+
+impl Signals {
+    /// These.
+    pub fn of(signals: &[i32]) -> Signals {
+        Signals(signals.iter().fold(0, |all, signal| all | 1 << (signal - 1)))
+    }
+
+    /// Those that this process ignores, and with it what it executes: an exec resets all other dispositions.
+    pub fn ignored() -> Signals {
+        // The kernel's own structure begins with the handler, and is at most 32 bytes on every architecture.
+        let ignores = |signal: i32| {
+            let mut found = [0_u64; 8];
+            let none = std::ptr::null::<u64>();
+            // SAFETY: the kernel reads nothing and writes one sigaction, which is shorter than the array. The raw call,
+            // because C libraries hide signals of their own.
+            let ret = unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, none, found.as_mut_ptr(), 8) };
+            ret != 0 || found[0] == libc::SIG_IGN as u64
+        };
+        Signals((1..=64).filter(|&signal| ignores(signal)).fold(0, |all, signal| all | 1 << (signal - 1)))
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Signals) -> Signals {
+        Signals(self.0 | other.0)
+    }
+
+    /// Whether this one is among them.
+    pub fn has(self, signal: i32) -> bool {
+        self.0 >> (signal - 1) & 1 == 1
+    }
+}
+
 static FIRST: AtomicI32 = AtomicI32::new(0);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 

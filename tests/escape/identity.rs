@@ -38,11 +38,14 @@ fn open_to_all(bench: &Bench) {
 as_both! {
     fn an_unprivileged_user_without_groups_and_capabilities(bench) {
         open_to_all(bench);
+        let mut users = std::collections::BTreeSet::new();
         for ground in GROUNDS {
             let answer = ground.call(bench, &format!("allow = [\"sh\"]\n{STRICT}")).run(["sh", "-c", STATUS]);
             powerless(bench, &answer);
             if bench.who == As::Root {
                 let ids = status(&answer, "Uid");
+                // Another one each time, so that no run can touch what another one is or left.
+                assert!(users.insert(ids[0].clone()) || ids[0] == crate::harness::NOBODY.to_string(), "{users:?} {}", answer.show());
                 assert!(ids.iter().all(|id| *id == ids[0] && id != "0"), "{}", answer.show());
                 assert!(status(&answer, "Gid").iter().all(|id| id != "0"), "{}", answer.show());
                 assert!(status(&answer, "Groups").is_empty(), "{}", answer.show());

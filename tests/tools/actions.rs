@@ -9,7 +9,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::Mode;
 use serde_json::json;
 
-use super::{request, tool};
+use super::{filing, request, tool};
 use crate::harness::{Answer, As, Bench, Call, NOBODY};
 
 const FOUR: &str = "[tools.read_file]\naction = \"read_file\"\nroot = \"./files\"\nmax_size = \"64K\"\ndecision = \"allow\"\n[tools.list_dir]\naction = \"list_dir\"\n\
@@ -170,6 +170,14 @@ as_both! {
             let path = format!("path={path}");
             refused(&tool(call(), "write_file", &[&path, "content=x"]), "is one of the files that make the host run code");
         }
+        // The store, wherever it is said to be.
+        fs::create_dir(dir.join("store")).expect("mkdir");
+        fs::set_permissions(dir.join("store"), fs::Permissions::from_mode(0o700)).expect("chmod");
+        bench.give(&dir.join("store"));
+        let state = dir.join("store").display().to_string();
+        refused(&tool(four(bench).opt(["--state", &state]), "list_dir", &["path=store"]), "guardexec's policy leads to");
+        let with_state = format!("{FOUR}[state]\ndir = \"./files/store\"\n");
+        refused(&tool(bench.policy(&with_state), "write_file", &["path=store/x", "content=x"]), "guardexec's policy leads to");
         // The policy and its record lie beneath the root.
         let policy = FOUR.replace("./files", ".");
         let call = || bench.policy(&policy);
@@ -311,7 +319,7 @@ as_both! {
         let call = || bench.policy(&narrowed);
         tool(call(), "write_file", &["path=notes.sh", "content=x"]).denied_by("arguments", &["validation error: argument 'path' 'notes.sh' does not match the pattern"]);
         tool(call(), "write_file", &["path=sub/notes.md", "content=x"]).ok("created 'sub/notes.md' (1 bytes)\n");
-        let answer = tool(call(), "delete_file", &["path=sub/notes.md"]);
+        let answer = tool(filing(call()), "delete_file", &["path=sub/notes.md"]);
         assert_eq!((answer.status(), answer.exit), ("needs_approval", 75), "{}", answer.show());
         fs::create_dir(dir.join("private")).expect("mkdir");
         refused(&tool(call(), "write_file", &["path=private/notes.md", "content=x"]), "lies in what [filesystem] deny keeps");

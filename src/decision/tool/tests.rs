@@ -48,7 +48,7 @@ pub(super) fn tool(name: &str, argv: &str, params: Vec<Param>) -> Tool {
         decision: Verdict::Allow,
         reason: None,
         agents: None,
-        limits: Limits::default(),
+        own: Default::default(),
     }
 }
 
@@ -190,6 +190,10 @@ fn rules_still_speak_of_the_program_that_a_tool_starts() {
         let denial = refused(decide(&[with(vec![]), with(vec![rule])]));
         assert_eq!(denial.code, "denied_by_rule", "{}", denial.message);
     }
+    // What is denied is never said to be missing.
+    let mut gone = policy(vec![rule(Verdict::Deny, "no-such-program", ArgRules::default())]);
+    gone.tools = offering(vec![tool("t", "no-such-program", vec![])]).tools;
+    assert_eq!(outcome(&call(&[gone], "t", &typed(json!({})))), "deny:denied_by_rule");
     let other = ArgRules { subcommand: subcommands("pull"), ..ArgRules::default() };
     assert_eq!(outcome(&decide(&[with(vec![rule(Verdict::Deny, "echo", other)])])), "allow");
     let asking = Rule { reason: Some("pushing publishes".into()), ..rule(Verdict::Ask, "echo", push()) };
@@ -203,7 +207,10 @@ fn rules_still_speak_of_the_program_that_a_tool_starts() {
 #[test]
 fn a_tools_own_limits_hold_beside_an_ask_rule_and_a_floor() {
     let limits = |pids| Limits { pids: Some(Bound::At(pids)), ..Limits::default() };
-    let own = Tool { limits: limits(9), ..tool("t", "echo", vec![]) };
+    let own = Tool {
+        own: crate::policy::model::Own { limits: limits(9), ..Default::default() }.into(),
+        ..tool("t", "echo", vec![])
+    };
     let mut asking = rule(Verdict::Ask, "echo", ArgRules::default());
     asking.own.limits = limits(50);
     let mut first = policy(vec![asking]);

@@ -87,6 +87,9 @@ fn what_went_wrong_is_kept_for_the_operator_and_not_told_to_the_caller() {
         let [finding] = &rounds.findings[..] else { panic!() };
         assert_eq!((finding.verdict, finding.failed), ("block", true));
         assert_eq!(finding.stderr, "Traceback: key=s3cret \\x1b[2K");
+        // It may repeat the output, of which no byte is ever recorded.
+        let out = judged(&[script(bench, "noisy-out", CheckOn::Output, body)], b"out", b"");
+        assert_eq!((out.findings[0].failed, out.findings[0].stderr.as_str()), (true, ""));
     });
 }
 

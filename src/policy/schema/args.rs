@@ -9,6 +9,9 @@ use crate::policy::value::ValueLimits;
 /// No command line carries more words: each needs a pointer and a byte below the kernel's 6 MiB for argv.
 const MAX_ARGS: u64 = 1 << 20;
 
+/// The keys of an operand.
+const OPERAND: [&str; 9] = value::keys_with(["optional", "repeat", "allow_dash"]);
+
 pub(super) fn args(t: &Table<'_>, decision: Verdict) -> Result<ArgRules, PolicyError> {
     let args = ArgRules {
         subcommand: t.opt("subcommand", |i| i.names(subcommand))?,
@@ -68,9 +71,8 @@ fn subcommand(item: &Item<'_>, word: &str) -> Result<(), PolicyError> {
 }
 
 fn flags(item: &Item<'_>) -> Result<Vec<Flag>, PolicyError> {
-    let entries = item.list("a list of flags")?;
-    let mut flags: Vec<Flag> = Vec::with_capacity(entries.len());
-    for entry in entries {
+    let mut flags: Vec<Flag> = Vec::with_capacity(item.length());
+    for entry in item.each("a list of flags")? {
         let (flag, named) = flag(&entry)?;
         if flags.iter().any(|f| f.name == flag.name) {
             return Err(named.error(format!("the flag `{}` stands twice in {}", flag.name, item.what)));
@@ -133,7 +135,7 @@ fn operands(item: &Item<'_>, decision: Verdict) -> Result<Vec<Operand>, PolicyEr
     let mut operands: Vec<Operand> = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
         let t = entry.table("an operand")?;
-        t.only(&value::keys_with(&["optional", "repeat", "allow_dash"]))?;
+        t.only(&OPERAND)?;
         let operand = Operand {
             value: value::limits(&t)?,
             optional: t.flag("optional")?,

@@ -27,7 +27,8 @@ pub(super) fn hook(item: &Item<'_>) -> Result<Hook, PolicyError> {
     Ok(Hook { argv, at: item.doc.place(&item.span) })
 }
 
-fn program(item: &Item<'_>) -> Result<String, PolicyError> {
+/// A program's path, relative to the policy file.
+pub(super) fn program(item: &Item<'_>) -> Result<String, PolicyError> {
     let path = item.path()?;
     if path.file_name().is_none() {
         return Err(item.error(format!("{} is no program", item.what)).hint("name a file"));

@@ -7,6 +7,10 @@ use crate::policy::model::{ActionKind, Param, ParamType};
 use crate::policy::tree;
 use crate::policy::value::ValueLimits;
 
+const KEYS: [&str; 11] = value::keys_with(["type", "required", "default", "ask_above", "description"]);
+/// Those of a built-in action's parameter.
+const ACTION_KEYS: [&str; 9] = value::keys_with(["type", "required", "description"]);
+
 const PARAM_TYPES: [(&str, ParamType); 6] = [
     ("string", ParamType::String),
     ("integer", ParamType::Integer),
@@ -26,7 +30,7 @@ pub(super) fn params(item: &Item<'_>) -> Result<Vec<Param>, PolicyError> {
 }
 
 fn param(t: &Table<'_>, name: &str) -> Result<Param, PolicyError> {
-    t.only(&value::keys_with(&["type", "required", "default", "ask_above", "description"]))?;
+    t.only(&KEYS)?;
     let kind = t.need("type")?.word(&PARAM_TYPES)?;
     let limits = value::limits(t)?;
     fitting(t, kind)?;
@@ -76,11 +80,9 @@ pub(super) fn of_action(kind: ActionKind, item: Option<&Item<'_>>) -> Result<Vec
 }
 
 fn narrow(t: &Table<'_>, param: &mut Param, kind: ActionKind) -> Result<(), PolicyError> {
-    t.only(&value::keys_with(&["type", "required", "description"])).map_err(|error| {
-        match t.get("default").or_else(|| t.get("ask_above")) {
-            Some(_) => error.hint("a built-in action's parameters can only be narrowed"),
-            None => error,
-        }
+    t.only(&ACTION_KEYS).map_err(|error| match t.get("default").or_else(|| t.get("ask_above")) {
+        Some(_) => error.hint("a built-in action's parameters can only be narrowed"),
+        None => error,
     })?;
     if let Some(item) = t.get("type")
         && item.word(&PARAM_TYPES)? != ParamType::String

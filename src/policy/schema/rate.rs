@@ -10,6 +10,8 @@ use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{Alert, AlertOn, Measure, Rate, RateKey, Verdict};
 use crate::policy::tree::Value;
 
+/// Digits before and behind the point of what is added up, as the store keeps it.
+const AMOUNT_DIGITS: (usize, usize) = (18, 9);
 /// The shortest window.
 const MIN_WINDOW: Duration = Duration::from_secs(1);
 
@@ -209,10 +211,17 @@ fn measure(t: &Table<'_>) -> Result<(Measure, String), PolicyError> {
 /// A decimal number that is not negative, as it is written.
 fn amount(item: &Item<'_>) -> Result<String, PolicyError> {
     let text = value::decimal(item)?;
-    match text.starts_with('-') {
-        true => Err(item.error(format!("{} cannot be negative", item.what))),
-        false => Ok(text),
+    if text.starts_with('-') {
+        return Err(item.error(format!("{} cannot be negative", item.what)));
     }
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    if whole.len() > AMOUNT_DIGITS.0 || fraction.trim_end_matches('0').len() > AMOUNT_DIGITS.1 {
+        let (large, fine) = AMOUNT_DIGITS;
+        let message =
+            format!("{} has more than {large} digits before the point or {fine} behind it", item.what);
+        return Err(item.error(message).hint("nothing is added up more exactly than that"));
+    }
+    Ok(text)
 }
 
 fn window(item: &Item<'_>) -> Result<Duration, PolicyError> {

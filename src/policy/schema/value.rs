@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::reader::{Item, Table};
+use crate::policy::decimal::compare;
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::tree::Value;
 use crate::policy::value::{PathKind, PathLimit, Pattern, ValueLimits};
@@ -13,9 +14,18 @@ pub(super) const KEYS: [&str; 6] = ["max_length", "min_value", "max_value", "pat
 /// Digits of a number that a person would write. It keeps the comparison of two of them short.
 const MAX_DIGITS: usize = 64;
 
-/// `KEYS` and the keys that stand beside them in some kind of table.
-pub(super) fn keys_with(more: &[&'static str]) -> Vec<&'static str> {
-    KEYS.iter().chain(more).copied().collect()
+/// `KEYS` and the `MORE` keys that stand beside them in some kind of table.
+pub(super) const fn keys_with<const MORE: usize, const ALL: usize>(
+    more: [&'static str; MORE],
+) -> [&'static str; ALL] {
+    assert!(ALL == KEYS.len() + MORE);
+    let mut all = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < KEYS.len() { KEYS[at] } else { more[at - KEYS.len()] };
+        at += 1;
+    }
+    all
 }
 
 /// Reads the six keys; the caller has refused unknown ones.
@@ -58,39 +68,6 @@ pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
     Ok(text.to_owned())
 }
 
-/// Compares two plain decimals of any size.
-pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
-    let (a, b) = (Decimal::of(a), Decimal::of(b));
-    match (a.negative, b.negative) {
-        (false, false) => a.magnitude(&b),
-        (true, true) => b.magnitude(&a),
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-    }
-}
-
-struct Decimal<'a> {
-    negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-}
-
-impl<'a> Decimal<'a> {
-    fn of(text: &'a str) -> Decimal<'a> {
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let whole = whole.trim_start_matches('0');
-        let fraction = fraction.trim_end_matches('0');
-        let zero = whole.is_empty() && fraction.is_empty();
-        Decimal { negative: text.starts_with('-') && !zero, whole, fraction }
-    }
-
-    fn magnitude(&self, other: &Decimal<'_>) -> Ordering {
-        let longer = self.whole.len().cmp(&other.whole.len());
-        longer.then_with(|| self.whole.cmp(other.whole)).then_with(|| self.fraction.cmp(other.fraction))
-    }
-}
-
 fn pattern(item: &Item<'_>) -> Result<Pattern, PolicyError> {
     let source = item.string()?;
     Ok(Pattern::at(source, item.doc.spot(&item.span)))
@@ -98,11 +75,11 @@ fn pattern(item: &Item<'_>) -> Result<Pattern, PolicyError> {
 
 /// Texts, or whole numbers in plain decimal spelling.
 fn choices(item: &Item<'_>) -> Result<Vec<String>, PolicyError> {
-    let entries = item.list("a list of strings")?;
-    if entries.is_empty() {
+    let entries = item.each("a list of strings")?;
+    let mut out: Vec<String> = Vec::with_capacity(item.length());
+    if item.length() == 0 {
         return Err(item.error(format!("{} is empty: no value could ever pass", item.what)));
     }
-    let mut out: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
         let text = match entry.value() {
             Value::Integer(_) => decimal(&entry)?,

@@ -13,6 +13,7 @@ use crate::report::result::{CheckDoc, ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, 
 use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
 use crate::request::mask::mask_argv;
+use crate::sys::hex;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;
@@ -98,6 +99,8 @@ pub struct DecisionRecord {
 #[allow(missing_docs)]
 pub struct OutcomeRecord {
     pub status: Status,
+    /// What came after the decision and stopped it: `sandbox` where nothing ran; null where nothing did.
+    pub stage: Option<&'static str>,
     pub exit_code: Option<u8>,
     pub exit_status: u8,
     pub signal: Option<String>,
@@ -354,10 +357,4 @@ pub(super) fn may_start(bytes: &[u8]) -> bool {
     let start = b"{\"ts\":\"";
     let both = bytes.len().min(start.len());
     bytes[..both] == start[..both]
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
 }

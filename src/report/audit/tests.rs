@@ -186,6 +186,21 @@ fn rotation_ties_the_new_file_to_the_old_head() {
 }
 
 #[test]
+fn a_failed_rotation_keeps_the_old_file() {
+    let dir = Dir::new();
+    // The lock and the successor have names that fit; the dated name is too long.
+    let log = dir.0.join("a".repeat(245));
+    let mut audit = Audit::open(&log, Some(600)).unwrap();
+    audit.append(&simple("a")).unwrap();
+    let before = fs::read(&log).unwrap();
+    assert!(matches!(audit.append(&simple("b")), Err(AuditError::Io { doing: "rotate", .. })));
+    assert_eq!(fs::read(&log).unwrap(), before);
+    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 2, "the file and its lock");
+    Audit::open(&log, None).unwrap().append(&simple("b")).unwrap();
+    assert_eq!(check(&[log]), None);
+}
+
+#[test]
 fn a_directory_in_the_successors_place_is_set_aside() {
     let dir = Dir::new();
     let mut audit = Audit::open(&dir.log(), Some(600)).unwrap();

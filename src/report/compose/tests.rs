@@ -30,6 +30,7 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         limits_how: LimitsHow::of(&limits, true),
         unreaped: false,
         warnings: Vec::new(),
+        leaving: None,
     };
     let mut doc = ResultDoc::new("RUN".into(), SystemTime::UNIX_EPOCH);
     doc.ran(&ended, &limits);

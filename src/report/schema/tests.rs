@@ -216,6 +216,7 @@ fn bodies() -> Vec<Body> {
         Body::Outcome(Box::new(OutcomeRecord {
             checks: Vec::new(),
             status: Status::Signaled,
+            stage: None,
             exit_code: None,
             exit_status: 139,
             signal: Some("SIGSEGV".into()),

@@ -16,7 +16,7 @@ fn view(rules: Vec<PathRule>) -> View {
 }
 
 fn confine(view: &View) {
-    let prepared = Prepared::new(view, abi()).unwrap();
+    let prepared = Prepared::filled(view, abi()).unwrap();
     raw::no_new_privs().unwrap();
     apply(prepared.fd.as_raw_fd()).unwrap();
 }
@@ -281,10 +281,22 @@ fn older_abis_ask_for_nothing_they_do_not_know() {
 #[test]
 fn a_missing_path_is_an_error_unless_optional() {
     let missing = PathBuf::from("/nonexistent/guardexec");
-    let error = Prepared::new(&view(vec![rule(&missing, Access::READ)]), abi()).unwrap_err();
+    let error = Prepared::filled(&view(vec![rule(&missing, Access::READ)]), abi()).unwrap_err();
     assert_eq!(error, Error::Path(missing.clone(), libc::ENOENT));
     let optional = PathRule { path: missing.clone(), access: Access::READ, optional: true };
-    assert_eq!(Prepared::new(&view(vec![optional]), abi()).unwrap().skipped, [missing]);
+    assert_eq!(Prepared::new(&view(vec![optional]), abi()).unwrap().fill(), Ok(vec![missing]));
+}
+
+#[test]
+fn nothing_is_granted_before_the_rules_are_added() {
+    let g = Ground::new("unfilled");
+    let ended = in_child(Who::Same, || {
+        let prepared = Prepared::new(&g.view(), abi()).unwrap();
+        raw::no_new_privs().unwrap();
+        apply(prepared.fd.as_raw_fd()).unwrap();
+        i32::from(fs::read(g.inside.join("file")).is_ok())
+    });
+    assert_eq!(ended, Ended::Exited(0));
 }
 
 #[test]
@@ -299,7 +311,7 @@ fn late_rules_open_what_was_mounted_later() {
     });
     assert_eq!(without, Ended::Exited(0));
     let with = in_child(Who::Same, || {
-        let prepared = Prepared::new(&view, abi()).unwrap();
+        let prepared = Prepared::filled(&view, abi()).unwrap();
         add_late(prepared.fd.as_raw_fd(), &prepared.late, prepared.handled).unwrap();
         raw::no_new_privs().unwrap();
         apply(prepared.fd.as_raw_fd()).unwrap();

@@ -116,11 +116,13 @@ pub(crate) fn named_by_git(top: &Path) -> Vec<PathBuf> {
 
 /// The same for a git directory; nothing where there is none.
 fn named_by(git: &Path, top: &Path) -> Vec<PathBuf> {
-    if git.symlink_metadata().is_err() {
-        return Vec::new();
-    }
-    let home = home_of_owner(git);
-    let home = home.as_deref();
+    let Ok(found) = git.symlink_metadata() else { return Vec::new() };
+    // Whoever uses git there.
+    named_for(account(found.uid()).map(|account| account.home).as_deref(), git, top)
+}
+
+/// The same for a user with this home directory.
+fn named_for(home: Option<&Path>, git: &Path, top: &Path) -> Vec<PathBuf> {
     // What every repository of its owner follows: hooks there may lie in the work tree too.
     let own = home.into_iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]);
     let all = own.chain([PathBuf::from("/etc/gitconfig"), git.join("config")]);
@@ -217,11 +219,6 @@ impl Kept {
     }
 }
 
-/// The home directory of whoever uses git there.
-fn home_of_owner(git: &Path) -> Option<PathBuf> {
-    account(git.symlink_metadata().ok()?.uid()).map(|account| account.home)
-}
-
 fn is_plain_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
@@ -245,5 +242,27 @@ fn make_empty(path: &Path, like: &Path) {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     if let (Ok(made), Ok(owner)) = (openat(&dir, name, flags, Mode::empty()), fstat(&dir)) {
         let _ = fchown(made, Some(owner.st_uid), Some(owner.st_gid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::raw::attack::Scratch;
+
+    #[test]
+    fn what_every_repository_of_a_user_follows_counts_in_each() {
+        let scratch = Scratch::new("keep-home");
+        let (home, top) = (scratch.0.join("home"), scratch.0.join("top"));
+        fs::create_dir_all(home.join(".config/git")).unwrap();
+        fs::create_dir_all(top.join(".git")).unwrap();
+        fs::write(home.join(".gitconfig"), "[core]\nhooksPath = .hooks\n").unwrap();
+        fs::write(home.join(".config/git/config"), "[core]\nhooksPath = ~/mine\n").unwrap();
+        fs::write(top.join(".git/config"), "[core]\nhooksPath = .own\n").unwrap();
+        let found = named_for(Some(&home), &top.join(".git"), &top);
+        for path in [top.join(".hooks"), home.join("mine"), top.join(".own")] {
+            assert!(found.contains(&path), "{path:?} in {found:?}");
+        }
+        assert!(named_by_git(&scratch.0).is_empty(), "no repository");
     }
 }

@@ -1,7 +1,9 @@
 //! A small assembler for classic BPF: conditions on system call arguments, and a search tree over numbers.
 //!
-//! The kernel runs the program once per number when it is installed, to find those that are always allowed (5.11); for
-//! these it costs nothing afterwards. So the depth of the tree counts, not its length.
+//! What a program costs is paid when it is installed, before every exec. The kernel translates it to machine code, in several
+//! passes over every instruction, and runs it once per number, to find those that are always allowed (5.11); for these
+//! it costs nothing afterwards. So there are as few instructions as can be: returns are shared, and what stands alone in
+//! the table takes one comparison.
 
 use libc::sock_filter;
 
@@ -42,23 +44,46 @@ const fn high(n: u32) -> u32 {
     16 + 8 * n + if cfg!(target_endian = "big") { 0 } else { 4 }
 }
 
-/// A piece of program that judges one call: conditions in a row, each ending it or falling through to the next; after
-/// the last one the call is allowed.
+/// A piece of program that judges one call: conditions in a row, each ending it or leading to a later one; after the last
+/// one the call is allowed.
 #[derive(Debug, Clone, Default)]
-pub struct Checks(Vec<sock_filter>);
+pub struct Checks(Vec<Step>);
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The word at this offset becomes the current one.
+    Load(u32),
+    /// Only these bits of it.
+    Mask(u32),
+    /// Whether a comparison of it with `value` holds.
+    If { test: u16, value: u32, yes: Then, no: Then },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    /// The call returns this.
+    Return(u32),
+    /// Goes on with the step that stands this many places further.
+    On(usize),
+}
+
+use Then::{On, Return};
 
 impl Checks {
     /// No condition yet.
     pub fn new() -> Checks {
-        Checks(Vec::with_capacity(24))
+        Checks(Vec::with_capacity(16))
     }
 
     /// The low half of `argument`, masked, is one of `values`, or the call returns `action`.
     #[must_use]
     pub fn one_of(mut self, argument: u32, mask: u32, values: &[u32], action: u32) -> Checks {
         self.load_masked(argument, mask);
-        self.jump_over_if(values);
-        self.0.push(insn(RETURN, 0, 0, action));
+        for (i, value) in values.iter().enumerate() {
+            let left = values.len() - i;
+            let no = if left == 1 { Return(action) } else { On(1) };
+            self.test(IF_EQUAL, *value, On(left), no);
+        }
         self
     }
 
@@ -67,8 +92,7 @@ impl Checks {
     pub fn none_of(mut self, argument: u32, mask: u32, values: &[u32], action: u32) -> Checks {
         self.load_masked(argument, mask);
         for value in values {
-            self.0.push(insn(IF_EQUAL, 0, 1, *value));
-            self.0.push(insn(RETURN, 0, 0, action));
+            self.test(IF_EQUAL, *value, Return(action), On(1));
         }
         self
     }
@@ -76,18 +100,16 @@ impl Checks {
     /// The low half of `argument` has none of `bits`, or the call returns `action`.
     #[must_use]
     pub fn no_bits(mut self, argument: u32, bits: u32, action: u32) -> Checks {
-        self.0.push(insn(LOAD, 0, 0, low(argument)));
-        self.0.push(insn(IF_ANY_BIT, 0, 1, bits));
-        self.0.push(insn(RETURN, 0, 0, action));
+        self.0.push(Step::Load(low(argument)));
+        self.test(IF_ANY_BIT, bits, Return(action), On(1));
         self
     }
 
     /// The low half of `argument` has at least one of `bits`, or the call returns `action`.
     #[must_use]
     pub fn some_bit(mut self, argument: u32, bits: u32, action: u32) -> Checks {
-        self.0.push(insn(LOAD, 0, 0, low(argument)));
-        self.0.push(insn(IF_ANY_BIT, 1, 0, bits));
-        self.0.push(insn(RETURN, 0, 0, action));
+        self.0.push(Step::Load(low(argument)));
+        self.test(IF_ANY_BIT, bits, On(1), Return(action));
         self
     }
 
@@ -95,9 +117,8 @@ impl Checks {
     #[must_use]
     pub fn exactly(mut self, argument: u32, value: u64, action: u32) -> Checks {
         for (offset, half) in [(low(argument), value as u32), (high(argument), (value >> 32) as u32)] {
-            self.0.push(insn(LOAD, 0, 0, offset));
-            self.0.push(insn(IF_EQUAL, 1, 0, half));
-            self.0.push(insn(RETURN, 0, 0, action));
+            self.0.push(Step::Load(offset));
+            self.test(IF_EQUAL, half, On(1), Return(action));
         }
         self
     }
@@ -105,11 +126,10 @@ impl Checks {
     /// Where all 64 bits of `argument` are zero, the call is allowed at once.
     #[must_use]
     pub fn allow_if_null(mut self, argument: u32) -> Checks {
-        self.0.push(insn(LOAD, 0, 0, low(argument)));
-        self.0.push(insn(IF_EQUAL, 0, 3, 0));
-        self.0.push(insn(LOAD, 0, 0, high(argument)));
-        self.0.push(insn(IF_EQUAL, 0, 1, 0));
-        self.0.push(insn(RETURN, 0, 0, ALLOW));
+        self.0.push(Step::Load(low(argument)));
+        self.test(IF_EQUAL, 0, On(1), On(3));
+        self.0.push(Step::Load(high(argument)));
+        self.test(IF_EQUAL, 0, Return(ALLOW), On(1));
         self
     }
 
@@ -125,25 +145,20 @@ impl Checks {
     pub fn allow_if_both(mut self, first: (u32, u32, u32), second: (u32, u32, &[u32])) -> Checks {
         let inner = Checks::new().none_of(second.0, second.1, second.2, ALLOW);
         self.load_masked(first.0, first.1);
-        let over = u8::try_from(inner.0.len()).expect("a list of values is short");
-        self.0.push(insn(IF_EQUAL, 0, over, first.2));
+        self.test(IF_EQUAL, first.2, On(1), On(1 + inner.0.len()));
         self.0.extend(inner.0);
         self
     }
 
     fn load_masked(&mut self, argument: u32, mask: u32) {
-        self.0.push(insn(LOAD, 0, 0, low(argument)));
+        self.0.push(Step::Load(low(argument)));
         if mask != u32::MAX {
-            self.0.push(insn(AND, 0, 0, mask));
+            self.0.push(Step::Mask(mask));
         }
     }
 
-    /// A chain of comparisons that skips the one instruction after it.
-    fn jump_over_if(&mut self, values: &[u32]) {
-        for (i, value) in values.iter().enumerate() {
-            let skip = u8::try_from(values.len() - i).expect("a list of values is short");
-            self.0.push(insn(IF_EQUAL, skip, 0, *value));
-        }
+    fn test(&mut self, test: u16, value: u32, yes: Then, no: Then) {
+        self.0.push(Step::If { test, value, yes, no });
     }
 }
 
@@ -167,9 +182,9 @@ pub fn assemble(
     first_unknown: u32,
 ) -> Box<[sock_filter]> {
     verdicts.sort_unstable_by_key(|(number, _)| *number);
-    let ranges = ranges(&verdicts, first_unknown);
-    let mut builder = Backwards { program: Vec::with_capacity(512), returns: Vec::with_capacity(8) };
-    let root = builder.tree(&ranges);
+    let groups = groups(&ranges(&verdicts, first_unknown));
+    let mut builder = Backwards { program: Vec::with_capacity(256), returns: Vec::with_capacity(8) };
+    let root = builder.tree(&groups);
     builder.reach(root, 0);
     builder.program.push(insn(LOAD, 0, 0, NR));
     builder.program.push(insn(RETURN, 0, 0, KILL_PROCESS));
@@ -180,6 +195,7 @@ pub fn assemble(
 }
 
 /// From this number up to the next range's first one.
+#[derive(Clone, Copy)]
 struct Range<'a> {
     first: u32,
     verdict: Leaf<'a>,
@@ -220,6 +236,34 @@ fn same(a: Leaf<'_>, b: Leaf<'_>) -> bool {
     matches!((a, b), (Leaf::Return(a), Leaf::Return(b)) if a == b)
 }
 
+/// How many single numbers are compared in a row.
+const ROW: usize = 3;
+
+/// A range with single numbers in it that are judged otherwise: one comparison each, where two ends would take two.
+struct Group<'a> {
+    range: Range<'a>,
+    singles: Vec<(u32, Leaf<'a>)>,
+}
+
+fn groups<'a>(ranges: &[Range<'a>]) -> Vec<Group<'a>> {
+    let mut groups = Vec::with_capacity(ranges.len());
+    let mut rest = ranges;
+    while let [range, after @ ..] = rest {
+        let mut group = Group { range: *range, singles: Vec::new() };
+        rest = after;
+        while let [single, again, after @ ..] = rest
+            && group.singles.len() < ROW
+            && same(again.verdict, range.verdict)
+            && again.first == single.first + 1
+        {
+            group.singles.push((single.first, single.verdict));
+            rest = after;
+        }
+        groups.push(group);
+    }
+    groups
+}
+
 /// Where a comparison leads.
 #[derive(Clone, Copy)]
 enum Target {
@@ -229,7 +273,7 @@ enum Target {
 }
 
 /// Emits the program from its end: jumps go forward only, so what they lead to is there already, and one return serves
-/// many of them. The kernel's work at installation grows with the number of instructions.
+/// many of them.
 struct Backwards {
     program: Vec<sock_filter>,
     /// The latest place of each return value.
@@ -240,26 +284,59 @@ struct Backwards {
 const REACH: usize = 250;
 
 impl Backwards {
-    /// A balanced search tree: half the ranges on either side of each comparison.
-    fn tree(&mut self, ranges: &[Range<'_>]) -> Target {
-        if let [only] = ranges {
-            return match only.verdict {
-                Leaf::Return(value) => Target::Return(value),
-                Leaf::Checks(checks) => {
-                    self.program.push(insn(RETURN, 0, 0, ALLOW));
-                    self.program.extend(checks.0.iter().rev());
-                    Target::At(self.program.len() - 1)
-                }
-            };
+    /// A balanced search tree: half the groups on either side of each comparison.
+    fn tree(&mut self, groups: &[Group<'_>]) -> Target {
+        if let [only] = groups {
+            let mut below = self.leaf(only.range.verdict);
+            for (number, verdict) in only.singles.iter().rev() {
+                let at = self.leaf(*verdict);
+                below = self.test(IF_EQUAL, *number, at, below);
+            }
+            return below;
         }
-        let (left, right) = ranges.split_at(ranges.len() / 2);
+        let (left, right) = groups.split_at(groups.len() / 2);
         let above = self.tree(right);
         let below = self.tree(left);
-        let above = self.reach(above, 2);
-        let below = self.reach(below, 1);
+        self.test(IF_AT_LEAST, right[0].range.first, above, below)
+    }
+
+    fn leaf(&mut self, leaf: Leaf<'_>) -> Target {
+        match leaf {
+            Leaf::Return(value) => Target::Return(value),
+            Leaf::Checks(checks) => self.checks(checks),
+        }
+    }
+
+    fn checks(&mut self, Checks(steps): &Checks) -> Target {
+        // Where each step begins, once it is there; after the last one the call is allowed.
+        let mut places = vec![Target::Return(ALLOW); steps.len() + 1];
+        for (i, step) in steps.iter().enumerate().rev() {
+            let then = |then: Then| match then {
+                Return(value) => Target::Return(value),
+                On(further) => places[i + further],
+            };
+            places[i] = match *step {
+                Step::Load(offset) => self.straight(LOAD, offset, places[i + 1]),
+                Step::Mask(bits) => self.straight(AND, bits, places[i + 1]),
+                Step::If { test, value, yes, no } => self.test(test, value, then(yes), then(no)),
+            };
+        }
+        places[0]
+    }
+
+    /// An instruction that goes on to `next`.
+    fn straight(&mut self, code: u16, k: u32, next: Target) -> Target {
+        self.reach(next, 0);
+        self.program.push(insn(code, 0, 0, k));
+        Target::At(self.program.len() - 1)
+    }
+
+    fn test(&mut self, test: u16, value: u32, yes: Target, no: Target) -> Target {
+        let yes = self.reach(yes, 2);
+        let no = self.reach(no, 1);
         let at = self.program.len();
         let distance = |to: usize| u8::try_from(at - to - 1).expect("within reach");
-        self.program.push(insn(IF_AT_LEAST, distance(above), distance(below), right[0].first));
+        self.program.push(insn(test, distance(yes), distance(no), value));
         Target::At(at)
     }
 

@@ -147,6 +147,30 @@ fn a_time_namespace_does_not_shift_it() {
     assert!((0..60 * SECOND).contains(&(since_boot - before.since_boot)), "{numbers} after {before:?}");
 }
 
+/// Between asking for another time namespace and being in it the file speaks of the other one: believing it would shift the
+/// clock. Kernels that enter it with execve(2) are there already.
+#[test]
+fn on_the_way_into_a_time_namespace_it_is_right_or_an_error() {
+    let before = Reading::now().unwrap();
+    let child = crate::sys::process::fork_for_test(|| {
+        let asked = crate::sys::process::unshare_for_test(nix::libc::CLONE_NEWTIME);
+        if !asked || fs::write(OFFSETS, "boottime 864000 0\n").is_err() {
+            return 77;
+        }
+        match Reading::now() {
+            Err(StateError::Clock(why)) => i32::from(!why.contains("on its way into another time namespace")),
+            Ok(now) => i32::from(
+                now.since_boot < before.since_boot || now.since_boot > before.since_boot + 60 * SECOND,
+            ),
+            Err(_) => 2,
+        }
+    });
+    match crate::state::tests::reaped(child) {
+        77 => eprintln!("SKIPPED: no time namespace can be had here"),
+        status => assert_eq!(status, 0),
+    }
+}
+
 #[test]
 #[ignore = "a process of the test above, not a test"]
 fn reading_process() {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::state::Store;
 use crate::state::clock::Reading;
-use crate::state::tests::{Dir, policy};
+use crate::state::tests::{Dir, policy, policy_named};
 
 const SECOND: i64 = 1_000_000_000;
 const TOOLS: &str = "allow = [\"ls\"]\n\
@@ -267,6 +267,18 @@ fn editing_keeps_the_counts_and_other_policies_have_their_own() {
     assert_eq!(b.held()[0]["use"], 0);
     edit(&mut b, "[[rate]]\nname = \"q\"\ncount = 3\nper = \"1h\"\n");
     assert_eq!(b.held()[0]["use"], 0);
+}
+
+#[test]
+fn a_policy_that_is_named_twice_counts_once_and_two_policies_both_hold() {
+    let text = |count: u32| format!("{TOOLS}{}", rate(&format!("count = {count}\nper = \"1h\"")));
+    let mut b = Bench::new(&rate("count = 3\nper = \"1h\""));
+    b.policies.push(policy(&b.dir, &text(3)));
+    assert_eq!([b.call(&ls()), b.call(&ls())], [[Allow], [Allow]]);
+    assert_eq!(b.held().iter().map(|held| held["use"].clone()).collect::<Vec<_>>(), [2]);
+    b.policies[1] = policy_named(&b.dir, "tighter.toml", &text(1));
+    assert_eq!([b.call(&ls()), b.call(&ls())], [[Allow, Allow], [Deny, Deny]]);
+    assert_eq!(b.held().iter().map(|held| held["use"].clone()).collect::<Vec<_>>(), [3, 1]);
 }
 
 #[test]

@@ -221,6 +221,11 @@ fn rates() {
         ("sum = \"a\"", "2:1: `max` is missing in [[rate]]"),
         ("sum = 1\nmax = 1", "4:7: `sum` in [[rate]] must be a string, not a whole number"),
         ("sum = \"a\"\nmax = -0.5", "5:7: `max` in [[rate]] cannot be negative"),
+        (
+            "sum = \"a\"\nmax = 0.1234567891",
+            "5:7: `max` in [[rate]] has more than 18 digits before the point or 9 behind it; nothing is added up more exactly \
+             than that",
+        ),
         ("sum = \"a\"\nmax = inf", "5:7: `max` in [[rate]] must be a finite number"),
         (
             "count = 1\nmatch = []",
