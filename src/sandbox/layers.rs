@@ -68,8 +68,8 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What can be done while another process makes the mounts, and must be done before the child is told to start: Landlock's
-    /// rules. Until then the ruleset grants nothing.
+    /// What can be done while the keeper makes the mounts, and must be before the child starts: Landlock's rules. Until then
+    /// the ruleset grants nothing.
     ///
     /// # Errors
     /// A path that is needed cannot be granted.
@@ -78,8 +78,7 @@ impl Layers {
         rules.fill().map(drop).map_err(|error| PrepareError::Missing(error.to_string()))
     }
 
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
-    /// planted anything.
+    /// What there is to say once the run has ended: warnings, and what it planted; and whether it planted anything.
     pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
         let planted = self.planted.set_aside();
