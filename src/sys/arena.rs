@@ -45,8 +45,9 @@ pub struct Arena {
     state: UnsafeCell<State>,
     /// The [`here`] of the thread whose arena it is; 0 before the first block.
     owner: AtomicUsize,
-    /// Whether blocks that are given back are left alone.
-    left_alone: &'static AtomicBool,
+    /// What says that blocks that are given back are left alone; `None` is [`LEFT_ALONE`]. A new arena is all zeros: any other
+    /// byte would put all of it into the file, and each page would be read from there.
+    left_alone: Option<&'static AtomicBool>,
 }
 
 // SAFETY: the state and the free lists are only touched by the owner; blocks are handed out once.
@@ -64,16 +65,20 @@ impl Arena {
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Arena {
-        Arena::told_by(&LEFT_ALONE)
+        Arena::told_by(None)
     }
 
-    const fn told_by(left_alone: &'static AtomicBool) -> Arena {
+    const fn told_by(left_alone: Option<&'static AtomicBool>) -> Arena {
         Arena {
             left_alone,
             memory: Memory(UnsafeCell::new([0; SIZE])),
             state: UnsafeCell::new(State { used: 0, touched: 0, free: [0; CLASSES] }),
             owner: AtomicUsize::new(0),
         }
+    }
+
+    fn is_left_alone(&self) -> bool {
+        self.left_alone.unwrap_or(&LEFT_ALONE).load(Ordering::Relaxed)
     }
 
     fn base(&self) -> usize {
@@ -136,7 +141,7 @@ impl Arena {
             let offset = block as usize - self.base();
             if offset + size == state.used {
                 state.used = offset;
-            } else if let Some(class) = class.filter(|_| !self.left_alone.load(Ordering::Relaxed)) {
+            } else if let Some(class) = class.filter(|_| !self.is_left_alone()) {
                 // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
                 unsafe { *block.cast::<usize>() = state.free[class] };
                 state.free[class] = block as usize;
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_disjoint_and_used_again() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
+        static ARENA: Arena = Arena::told_by(Some(&NEVER));
         let arena = &ARENA;
         // SAFETY: every block is written within its size and given back with its own layout.
         unsafe {
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn zeroed_blocks_are_zero_whoever_had_them_before() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
+        static ARENA: Arena = Arena::told_by(Some(&NEVER));
         let arena = &ARENA;
         // SAFETY: every block is read and written within its size and given back with its own layout.
         unsafe {
@@ -320,7 +325,7 @@ mod tests {
 
     #[test]
     fn growing_keeps_the_content_in_place_or_moved() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
+        static ARENA: Arena = Arena::told_by(Some(&NEVER));
         let arena = &ARENA;
         // SAFETY: as above.
         unsafe {
@@ -340,7 +345,7 @@ mod tests {
 
     #[test]
     fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
+        static ARENA: Arena = Arena::told_by(Some(&NEVER));
         let arena = &ARENA;
         // SAFETY: as above; a block is only touched by the thread that has its address.
         unsafe {
@@ -368,7 +373,7 @@ mod tests {
     #[test]
     fn what_is_given_back_before_a_fork_is_used_again_and_later_not_even_touched() {
         static FORKING: AtomicBool = AtomicBool::new(false);
-        static ARENA: Arena = Arena::told_by(&FORKING);
+        static ARENA: Arena = Arena::told_by(Some(&FORKING));
         let arena = &ARENA;
         // SAFETY: as above; a block that was given back is read while the arena lives, and nobody writes it.
         unsafe {
