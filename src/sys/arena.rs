@@ -179,7 +179,8 @@ impl Arena {
         }
     }
 
-    /// Whether a block has, or can be given, another size where it is: the last one can grow, and shrink too.
+    /// Whether a block has, or can be given, another size where it is: the last one can grow, and any can lose up to half of
+    /// what it has.
     fn resize(&self, block: *mut u8, layout: Layout, wanted: Layout) -> bool {
         let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
         let Some(state) = self.state() else { return false };
@@ -189,7 +190,7 @@ impl Arena {
             state.touched = state.touched.max(state.used);
             state.used = start + new;
         }
-        last || old == new
+        last || new <= old && old <= 2 * new
     }
 }
 
@@ -373,6 +374,27 @@ mod tests {
             }
             arena.dealloc(block, layout(size, 1));
             arena.dealloc(other, layout(8, 8));
+        }
+    }
+
+    #[test]
+    fn what_shrinks_a_little_stays_where_it_is_and_harms_no_other() {
+        static ARENA: Arena = Arena::told_by(&NEVER);
+        let arena = &ARENA;
+        // SAFETY: as above.
+        unsafe {
+            let block = arena.alloc(layout(60_000, 8));
+            let other = arena.alloc(layout(64, 8));
+            std::ptr::write_bytes(other, 7, 64);
+            assert_eq!(arena.realloc(block, layout(60_000, 8), 40_000), block);
+            let moved = arena.realloc(block, layout(40_000, 8), 50_000);
+            assert_ne!(moved, block, "how long it once was is not known any more");
+            std::ptr::write_bytes(moved, 9, 50_000);
+            let last = arena.alloc(layout(64, 8));
+            std::ptr::write_bytes(last, 7, 64);
+            assert_ne!(arena.realloc(moved, layout(50_000, 8), 1000), moved, "most of it would be lost");
+            assert!((0..64).all(|i| *last.add(i) == 7));
+            assert!((0..64).all(|i| *other.add(i) == 7));
         }
     }
 
