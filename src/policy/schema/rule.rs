@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::reader::{Item, Table};
+use super::reader::{Item, Name, Table};
 use super::{ReadRule, Span, args, sections};
 use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
 use crate::policy::model::{
@@ -155,7 +155,7 @@ fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
         args: args::args(t, decision)?,
         sha256: t.opt("sha256", sha256)?,
         runs_arguments: t.flag("runs_arguments")?,
-        own: own(t)?,
+        own: own(t, "a rule")?,
         examples: t.opt("examples", examples)?.unwrap_or_default(),
     };
     Ok(ReadRule { rule, id: id_span, short: false })
@@ -278,16 +278,20 @@ fn sha256(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// The rule's own settings; the sections read as they do at the top.
-fn own(t: &Table<'_>) -> Result<OwnOrNone, PolicyError> {
+pub(super) fn own(t: &Table<'_>, of: &'static str) -> Result<OwnOrNone, PolicyError> {
     if ["limits", "env", "filesystem", "network", "exec"].iter().all(|key| t.get(key).is_none()) {
         return Ok(OwnOrNone::default());
     }
     let own = Own {
-        limits: t.opt("limits", |i| sections::limits(&i.table("`limits` of a rule")?))?.unwrap_or_default(),
-        env: t.opt("env", |i| sections::env(&i.table("`env` of a rule")?))?,
-        filesystem: t.opt("filesystem", |i| sections::filesystem(&i.table("`filesystem` of a rule")?))?,
+        limits: t
+            .opt("limits", |i| sections::limits(&i.named_table(Name("`limits` of ", of, ""))?))?
+            .unwrap_or_default(),
+        env: t.opt("env", |i| sections::env(&i.named_table(Name("`env` of ", of, ""))?))?,
+        filesystem: t.opt("filesystem", |i| {
+            sections::filesystem(&i.named_table(Name("`filesystem` of ", of, ""))?)
+        })?,
         network: t.opt("network", |i| {
-            let read = sections::network(&i.table("`network` of a rule")?)?;
+            let read = sections::network(&i.named_table(Name("`network` of ", of, ""))?)?;
             Ok(Network { mode: read.mode, loopback: read.loopback.unwrap_or(false), unix: read.unix })
         })?,
         exec: t.opt("exec", |i| i.list("a list of programs")?.iter().map(|e| program(e, None)).collect())?,
