@@ -187,7 +187,8 @@ impl Arena {
         }
     }
 
-    /// Whether a block has, or can be given, another size where it is: the last one can grow, and shrink too.
+    /// Whether a block has, or can be given, another size where it is: the last one can grow, and any can lose up to half of
+    /// what it has.
     fn resize(&self, block: *mut u8, layout: Layout, wanted: Layout) -> bool {
         let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
         let Some(state) = self.state() else { return false };
@@ -197,7 +198,7 @@ impl Arena {
             state.touched = state.touched.max(state.used);
             state.used = start + new;
         }
-        last || old == new
+        last || new <= old && old <= 2 * new
     }
 }
 

@@ -237,7 +237,7 @@ pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
 /// Reads each rule as soon as it is parsed, which takes less memory than all of the tree. `None` where anything is wrong:
 /// what that is, and which complaint comes first, is for [`read_in_order`] to say.
 fn read_at_once(doc: &Doc) -> Option<File> {
-    let mut coming = rule::Coming::new(doc.text.len());
+    let mut coming = rule::Coming::new();
     let take = &mut |tree: &Tree<'_>, id| {
         let entry = Table::taken(doc, "[[rule]]", tree, id);
         coming.take(&Table::root(doc, tree), entry).is_ok()

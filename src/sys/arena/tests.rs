@@ -91,6 +91,27 @@ fn growing_keeps_the_content_in_place_or_moved() {
 }
 
 #[test]
+fn what_shrinks_a_little_stays_where_it_is_and_harms_no_other() {
+    static ARENA: Arena = Arena::made(DEAF);
+    let arena = &ARENA;
+    // SAFETY: as above.
+    unsafe {
+        let block = arena.alloc(layout(60_000, 8));
+        let other = arena.alloc(layout(64, 8));
+        std::ptr::write_bytes(other, 7, 64);
+        assert_eq!(arena.realloc(block, layout(60_000, 8), 40_000), block);
+        let moved = arena.realloc(block, layout(40_000, 8), 50_000);
+        assert_ne!(moved, block, "how long it once was is not known any more");
+        std::ptr::write_bytes(moved, 9, 50_000);
+        let last = arena.alloc(layout(64, 8));
+        std::ptr::write_bytes(last, 7, 64);
+        assert_ne!(arena.realloc(moved, layout(50_000, 8), 1000), moved, "most of it would be lost");
+        assert!((0..64).all(|i| *last.add(i) == 7));
+        assert!((0..64).all(|i| *other.add(i) == 7));
+    }
+}
+
+#[test]
 fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
     static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
