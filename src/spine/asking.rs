@@ -86,6 +86,7 @@ impl Authority<'_> {
             let bytes =
                 wait::own_input(asked.timeout, stop).map_err(|reply| self.replied(reply, &ids, by))?;
             kept = kept.map(|kept| kept.with_input(&bytes));
+            by.input = self.wait.is_some().then(|| bytes.clone());
             grant.stdin = Stdin::Bytes(bytes);
         }
         let bound = self.bound(grant, filing, by)?;
