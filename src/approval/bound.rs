@@ -55,6 +55,15 @@ impl Cause {
         (&self.id, &self.file, self.line) == (&other.id, &other.file, other.line)
     }
 
+    /// With the whole path of its file: what a place says may depend on where guardexec was started.
+    fn placed(mut self, policies: &[Policy]) -> Cause {
+        let mut sources = policies.iter().flat_map(|policy| &policy.sources);
+        if let Some(source) = sources.find(|source| source.shown.as_os_str().as_bytes() == self.file.0) {
+            self.file = source.path.as_os_str().as_bytes().into();
+        }
+        self
+    }
+
     /// The deciding rule, and all that is said together about why.
     pub fn of_grant(grant: &Grant) -> Cause {
         let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
@@ -174,7 +183,7 @@ impl Bound {
             env: grant.envp.iter().map(|entry| variable(entry.as_bytes())).collect(),
             stdin: input(&grant.stdin)?,
             files: named(grant, &argv)?,
-            causes: asking.causes,
+            causes: asking.causes.into_iter().map(|cause| cause.placed(asking.policies)).collect(),
             tool: grant.tool.as_ref().map(BoundTool::of),
             policies: policies(asking.policies),
             agent: asker.agent.clone(),

@@ -90,6 +90,14 @@ impl Kept {
         }
     }
 
+    /// The same where guardexec's own standard input was read meanwhile.
+    pub fn with_input(mut self, read: &[u8]) -> Kept {
+        if read.len() <= MOST_INPUT {
+            self.input = KeptInput::Bytes(read.into());
+        }
+        self
+    }
+
     /// The same with the environment that judging came to.
     pub(super) fn with_values(mut self, bound: &Bound) -> Kept {
         self.values = bound.env.iter().map(|variable| variable.value.clone().unwrap_or_default()).collect();

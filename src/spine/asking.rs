@@ -81,9 +81,11 @@ impl Authority<'_> {
         let look = self.look(&ids);
         let stop = self.stop(&look);
         let asked = oversight::asked(self.policies, oversight::can_ask);
+        let mut kept = filing.kept.clone();
         if matches!(grant.stdin, Stdin::Relay) {
             let bytes =
                 wait::own_input(asked.timeout, stop).map_err(|reply| self.replied(reply, &ids, by))?;
+            kept = kept.map(|kept| kept.with_input(&bytes));
             grant.stdin = Stdin::Bytes(bytes);
         }
         let bound = self.bound(grant, filing, by)?;
@@ -105,7 +107,7 @@ impl Authority<'_> {
             }),
             Some(reply) => return Err(self.replied(reply, &ids, by)),
         }
-        let kept = filing.kept.clone().ok_or_else(not_kept)?;
+        let kept = kept.ok_or_else(not_kept)?;
         Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some() })
     }
 
