@@ -15,7 +15,7 @@ use crate::policy::model::{CheckOn, Policy, Syntax};
 use crate::report::audit::record::ApprovalRecord;
 use crate::report::result::ApprovalDoc;
 use crate::request::words::{self, WordsError};
-use crate::request::{Ask, Asker, Request};
+use crate::request::{Ask, Asker, Request, Stdin};
 use crate::switch::{Stopped, Switch};
 
 /// Who authorizes: what every stage may know.
@@ -117,6 +117,10 @@ impl Authority<'_> {
                         return Ok(ended);
                     }
                     kept.approval = Some(filed.id);
+                    if matches!(kept.stdin, Stdin::Relay) {
+                        // It was read to its end when it was asked about, and there is no more to come.
+                        kept.stdin = grant.stdin;
+                    }
                     request = kept;
                 }
                 _ => return Ok(Came::To(Box::new(Decision::Ask(grant)))),
