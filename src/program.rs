@@ -126,7 +126,7 @@ pub fn hash(program: &Program) -> std::io::Result<String> {
             n => digest.update(&buffer[..n]),
         }
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(crate::sys::hex(&digest.finalize()))
 }
 
 /// The kernel reads this much to tell what a file is (`BINPRM_BUF_SIZE`, 5.1).

@@ -22,6 +22,7 @@ mod output;
 mod oversight;
 mod passing;
 mod policies;
+mod rates;
 mod runner;
 mod state;
 mod switch;

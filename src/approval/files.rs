@@ -24,6 +24,7 @@ use super::refusal::{unbindable, unbindable_file};
 use crate::decision::Denial;
 use crate::program::descriptor_path;
 use crate::request::quote;
+use crate::sys::hex;
 
 #[cfg(test)]
 mod tests;
@@ -214,13 +215,4 @@ fn read(mut file: File, most: u64) -> io::Result<Option<Content>> {
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }

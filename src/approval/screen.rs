@@ -11,6 +11,7 @@ use super::entry::{Answered, Entry, Lately, State};
 use super::files::Content;
 use crate::request::mask::mask_variable;
 use crate::request::quote::{self, display, line, repr};
+use crate::request::units::show_size;
 use crate::sys::account::Person;
 
 #[cfg(test)]
@@ -245,18 +246,8 @@ fn shown_setting(setting: &Setting) -> String {
     let text = display(&value.0);
     let sized = matches!(setting.name.as_str(), "memory" | "output" | "file_size" | "tmp");
     match text.parse::<u64>() {
-        Ok(bytes) if sized => size(bytes),
+        Ok(bytes) if sized => show_size(bytes),
         _ => text,
-    }
-}
-
-/// A size as policies write it, exactly.
-fn size(bytes: u64) -> String {
-    match bytes.trailing_zeros() {
-        30..64 => format!("{}G", bytes >> 30),
-        20..30 => format!("{}M", bytes >> 20),
-        10..20 => format!("{}K", bytes >> 10),
-        _ => format!("{bytes}B"),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::{ApprovalsVerb, ExportArgs, IdArgs, ListArgs, PolicyArgs};
 use super::deliver::{put, say};
-use super::store::{UNUSABLE, caller};
+use super::store::UNUSABLE;
 use crate::Surroundings;
 use crate::approval::document::record;
 use crate::approval::entry::Entry;
@@ -115,7 +115,7 @@ impl<'a> Office<'a> {
             Err(error) if error.kind == ErrorKind::NotFound && !named => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let dir = place::resolve(&policies, &caller(args, around))?;
+        let dir = place::resolve(&policies, &around.caller(args.state.clone()))?;
         Ok(Office { policies, dir, around })
     }
 

@@ -12,7 +12,7 @@ use crate::state::rates::{Held, held};
 
 /// `rates`: 0, or 125 where the policies or the store cannot be used.
 pub fn rates(args: &RatesArgs, around: &Surroundings) -> u8 {
-    let shown = store::find(&args.policy, around).and_then(|kept| show(&kept, args.json));
+    let shown = store::find(&args.policy, around, true).and_then(|kept| show(&kept, args.json));
     shown.err().unwrap_or(0)
 }
 

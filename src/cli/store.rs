@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::args::PolicyArgs;
 use super::deliver::say;
 use crate::Surroundings;
+use crate::policy::error::ErrorKind;
 use crate::policy::model::Policy;
 use crate::policy::stack::{Search, Stack};
 use crate::request::quote::escape_text;
-use crate::state::place::{self, Caller};
-use crate::state::{StateError, Store, View};
+use crate::state::{StateError, Store, View, place};
 
 /// Exit status of a call that cannot be answered.
 pub(super) const UNUSABLE: u8 = 125;
@@ -22,28 +22,24 @@ pub(super) struct Kept {
     pub dir: PathBuf,
 }
 
-/// Finds both; the error is said already, and is the exit status.
-pub(super) fn find(args: &PolicyArgs, around: &Surroundings) -> Result<Kept, u8> {
+/// Finds both; the error is said already, and is the exit status. Where `needed` is false, no policy anywhere is no policy: a
+/// person who looks after sessions need not have one.
+pub(super) fn find(args: &PolicyArgs, around: &Surroundings, needed: bool) -> Result<Kept, u8> {
     let search = Search { given: args.policies.clone(), ..around.search.clone() };
-    let caller = caller(args, around);
-    let found = Stack::load(&search, &around.load).and_then(|stack| {
-        let dir = place::resolve(&stack.policies, &caller)?;
-        Ok(Kept { policies: stack.policies, dir })
+    let named = !search.given.is_empty() || search.env_policy.is_some();
+    let found = match Stack::load(&search, &around.load) {
+        Ok(stack) => Ok(stack.policies),
+        Err(error) if error.kind == ErrorKind::NotFound && !named && !needed => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let found = found.and_then(|policies| {
+        let dir = place::resolve(&policies, &around.caller(args.state.clone()))?;
+        Ok(Kept { policies, dir })
     });
     found.map_err(|error| {
         say(&error.to_string());
         UNUSABLE
     })
-}
-
-/// What the call says of where the store is.
-pub(super) fn caller(args: &PolicyArgs, around: &Surroundings) -> Caller {
-    Caller {
-        option: args.state.clone(),
-        xdg_state_home: around.facts.variable(b"XDG_STATE_HOME"),
-        home: around.load.home.clone(),
-        uid: around.load.uid,
-    }
 }
 
 impl Kept {

@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         let Some(&value) = self.args.get(self.next) else {
             return Err(said::value_missing(&self.context, &flag.name));
         };
-        let negative = values::is_numeric(limits) && super::decimal::Decimal::parse(value).is_some();
+        let negative = values::is_numeric(limits) && crate::policy::decimal::Decimal::parse(value).is_some();
         if value.first() == Some(&b'-') && !flag.allow_dash && !negative {
             return Err(said::value_dashed(&self.context, &flag.name, value));
         }

@@ -9,7 +9,6 @@ mod asker;
 mod closed;
 mod command;
 mod cwd;
-mod decimal;
 mod denial;
 mod environment;
 mod examples;

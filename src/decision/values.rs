@@ -3,9 +3,9 @@
 
 use std::cmp::Ordering;
 
-use super::decimal::Decimal;
 use super::paths::{self, Paths};
 use crate::decision::shown::repr;
+use crate::policy::decimal::Decimal;
 use crate::policy::value::{Pattern, ValueLimits};
 
 /// All limits that `value` fails, each as the end of a sentence that starts with the value. Empty: it passes.

@@ -13,6 +13,7 @@ use super::join::{Part, join};
 use super::model::{Policy, Source};
 use super::schema::{self, Doc, Span};
 use super::trust::{self, TrustError};
+use crate::sys::hex;
 use crate::sys::text::{read_shared, shared_text};
 
 /// The largest policy file, in bytes.
@@ -186,15 +187,6 @@ fn text(bytes: Arc<[u8]>, path: &Path) -> Result<Arc<str>, PolicyError> {
             place.line = u32::try_from(lines + 1).unwrap_or(u32::MAX);
         }
         error
-    })
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-        let _ = write!(out, "{b:02x}");
-        out
     })
 }
 

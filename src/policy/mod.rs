@@ -3,6 +3,7 @@
 //! This room knows nothing of requests. It answers one question: what do the policy's author and the
 //! operator want? Several files may be stacked; each is one [`model::Policy`] and all must agree.
 
+pub mod decimal;
 pub mod error;
 pub mod hooks;
 mod join;
@@ -18,5 +19,4 @@ pub mod stack;
 pub mod template;
 mod tree;
 pub mod trust;
-pub mod units;
 pub mod value;

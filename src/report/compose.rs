@@ -11,6 +11,7 @@ use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Layer, Policy, Profi
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
+use crate::request::units::{show_duration, show_size};
 use crate::run::{Captured, Ended, How, LimitKind};
 use crate::sandbox::{Enforced, Step};
 
@@ -372,10 +373,10 @@ fn limit_docs(limits: &EffectiveLimits, ended: &Ended) -> Vec<(&'static str, Lim
 
 fn limit_value(kind: LimitKind, limits: &EffectiveLimits) -> Option<String> {
     match kind {
-        LimitKind::WallTime => limits.wall_time.get().map(text::duration),
-        LimitKind::CpuTime => limits.cpu_time.get().map(text::duration),
-        LimitKind::Memory => limits.memory.get().map(text::size),
-        LimitKind::FileSize => limits.file_size.get().map(text::size),
+        LimitKind::WallTime => limits.wall_time.get().map(show_duration),
+        LimitKind::CpuTime => limits.cpu_time.get().map(show_duration),
+        LimitKind::Memory => limits.memory.get().map(show_size),
+        LimitKind::FileSize => limits.file_size.get().map(show_size),
         LimitKind::Pids => limits.pids.get().map(|n| n.to_string()),
     }
 }

@@ -5,7 +5,6 @@
 //! their own mark.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use super::status::Status;
 
@@ -101,28 +100,6 @@ fn with_hint(prefix: &str, message: &str, hint: Option<&str>) -> String {
     }
 }
 
-/// A duration in the policy's own spelling, the largest unit that is exact: `5s`, `1500ms`, `10m`.
-pub fn duration(time: Duration) -> String {
-    let ms = time.as_millis();
-    match ms {
-        0 => "0s".to_owned(),
-        _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
-        _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
-        _ if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),
-        _ => format!("{ms}ms"),
-    }
-}
-
-/// A size in the policy's own spelling, the largest binary unit that is exact: `512M`, `1G`, `1000B`.
-pub fn size(bytes: u64) -> String {
-    for (shift, unit) in [(30, 'G'), (20, 'M'), (10, 'K')] {
-        if bytes != 0 && bytes.trailing_zeros() >= shift {
-            return format!("{}{unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes}B")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,13 +135,13 @@ mod tests {
     fn limits_come_first_then_what_was_kept() {
         let late = Ran {
             limit: Some("wall_time"),
-            limit_value: Some(duration(Duration::from_secs(5))),
+            limit_value: Some("5s".into()),
             ..run(Status::Timeout, 124, "a\n...[9 bytes omitted]...\nb", "")
         };
         assert_eq!(ran(&late), "error: timed out after 5s\na\n...[9 bytes omitted]...\nb");
         let big = Ran {
             limit: Some("memory"),
-            limit_value: Some(size(512 << 20)),
+            limit_value: Some("512M".into()),
             ..run(Status::LimitExceeded, 137, "", "")
         };
         assert_eq!(ran(&big), "error: stopped at memory of 512M (exit=137)");
@@ -175,17 +152,5 @@ mod tests {
         assert_eq!(blocked("no", None), "blocked: no");
         assert_eq!(invalid("n is 5, at most 3", None), "validation error: n is 5, at most 3");
         assert_eq!(failed("no policy", Some("write one")), "error: no policy\nhint: write one");
-    }
-
-    #[test]
-    fn units_are_the_largest_exact_ones() {
-        let times =
-            [(0, "0s"), (1, "1ms"), (1500, "1500ms"), (90_000, "90s"), (600_000, "10m"), (7_200_000, "2h")];
-        for (ms, want) in times {
-            assert_eq!(duration(Duration::from_millis(ms)), want);
-        }
-        for (bytes, want) in [(0, "0B"), (1000, "1000B"), (1024, "1K"), (64 << 10, "64K"), (1 << 30, "1G")] {
-            assert_eq!(size(bytes), want);
-        }
     }
 }

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::action::{Done, How, Said};
 use crate::decision::{Denial, RuleRef, Stage, ToolCall};
 use crate::policy::model::{EffectiveLimits, ToolOutput};
+use crate::request::units::show_duration;
 use crate::request::{Arguments, Ask, Request, quote};
 
 use super::compose::signal_name;
@@ -99,7 +100,7 @@ fn short(value: &Value) -> Value {
 }
 
 fn measured(text: &str) -> Value {
-    let hash: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = crate::sys::hex(&Sha256::digest(text.as_bytes()));
     json!({ "bytes": text.len(), "sha256": hash })
 }
 
@@ -144,7 +145,7 @@ impl ResultDoc {
             How::Said(Said::Broken(message)) => self.failed("action", &message, None),
             How::TimedOut => {
                 self.limit = Some("wall_time");
-                self.cut_short(Status::Timeout, None, wall_time.map(text::duration));
+                self.cut_short(Status::Timeout, None, wall_time.map(show_duration));
             }
             How::Cancelled(signal) => self.cut_short(Status::Cancelled, Some(signal), None),
             How::Stopped => self.cut_short(Status::Cancelled, None, None),

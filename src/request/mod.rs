@@ -13,6 +13,7 @@ pub mod duration;
 pub mod json;
 pub mod mask;
 pub mod quote;
+pub mod units;
 pub mod words;
 
 pub use asker::{LONGEST_NAME, MOST_LABELS};

@@ -171,7 +171,11 @@ impl Authority<'_> {
             by.argv = argv;
             let grant = match self.may_go_on(decision) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
-                refused => return Ok(Err(Came::To(Box::new(refused)))),
+                refused => {
+                    by.findings = rounds.findings;
+                    by.warnings.append(&mut rounds.warnings);
+                    return Ok(Err(Came::To(Box::new(refused))));
+                }
             };
             let next = self.check(&grant, &mut rounds, by, trace);
             match (next, kept) {

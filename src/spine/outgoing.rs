@@ -20,12 +20,18 @@ pub(super) struct Origin {
     pub cwd: std::path::PathBuf,
 }
 
-/// Asks the checks on the output, and takes out of the result what they do not let pass.
-pub(super) fn judge(authority: &Authority<'_>, origin: &Origin, by: &Authorized, doc: &mut ResultDoc) {
+/// Asks the checks on the output, and takes out of the result what they do not let pass. Whether a person has to agree
+/// first, and why.
+pub(super) fn judge(
+    authority: &Authority<'_>,
+    origin: &Origin,
+    by: &Authorized,
+    doc: &mut ResultDoc,
+) -> Option<String> {
     let ids: Vec<&str> = origin.ids.iter().map(String::as_str).collect();
     let checks = guard::checks_for(authority.policies, CheckOn::Output, &ids);
     if checks.is_empty() || doc.stdout.is_none() {
-        return;
+        return None;
     }
     let judgement = heard(authority, origin, by, &checks, doc);
     doc.checked(judgement.findings);
@@ -34,20 +40,26 @@ pub(super) fn judge(authority: &Authority<'_>, origin: &Origin, by: &Authorized,
         doc.rewritten(judgement.stdout, judgement.stderr);
     }
     match judgement.ruling {
-        Ruling::Pass => {}
-        // Whoever is to agree has not: until then nothing of it goes out.
+        Ruling::Pass => None,
+        // Nothing withheld can be asked for later yet, so what has to be asked about stays withheld for good.
         Ruling::Ask(objection) | Ruling::Block(objection) => {
             doc.withhold();
+            let decision = doc.decision;
             doc.refused(&objected(&objection, Stage::Output), Status::Denied);
+            // The request was allowed, and it did run.
+            doc.decision = decision;
+            None
         }
         Ruling::Cancelled(signal) => {
             doc.withhold();
             doc.cancelled(signal);
+            None
         }
         Ruling::Stopped => {
             doc.withhold();
             let stopped = authority.switches.iter().find_map(|switch| switch.stops(&origin.ids));
             doc.switched_off(stopped.as_ref());
+            None
         }
     }
 }

@@ -11,7 +11,7 @@ use super::ledger::{self, Ledger};
 use super::rates::{self, Weighed};
 use super::{Moment, StateError};
 use crate::policy::model::{Alert, AlertOn, Policy};
-use crate::policy::units::show_duration;
+use crate::request::units::show_duration;
 
 /// Something that alerts count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

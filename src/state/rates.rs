@@ -20,9 +20,9 @@ use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::decision::{Grant, listed};
 use crate::policy::model::{Measure, Policy, Rate, Verdict};
-use crate::policy::units::show_duration;
 use crate::request::Asker;
 use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
 
 /// A call that judging allows or asks about, as far as rates look at it.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Sessions: what they have done, and those that are halted until a person lets them go on.
 //!
-//! A session begins with its first call and is known by its id alone. What it may still do is reckoned from its beginning,
+//! A session begins with the first call that is noted here and is known by its id alone. What it may still do is reckoned from its beginning,
 //! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
 
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};
 use crate::policy::oversight;
-use crate::policy::units::show_duration;
 use crate::request::quote::{escape_text, repr};
+use crate::request::units::show_duration;
 
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -304,7 +304,7 @@ fn new_id() -> Result<String, StateError> {
         let source = std::io::Error::other(e.to_string());
         StateError::io(Path::new(DATABASE), "name", source)
     })?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(crate::sys::hex(&bytes))
 }
 
 /// After what was cut short has been undone: pages that are whole, and hold together.

@@ -15,6 +15,8 @@ const SIZE: usize = 4 << 20;
 const SMALLEST: usize = 16;
 /// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
 const CLASSES: usize = 8 + 5 * 4;
+/// Up to here each class is of one size.
+const SMALL: usize = 128;
 /// What is larger than this never comes from the arena: it would use it up. A run needs no more (the longest is the buffer
 /// that output passes through), so it never wakes the system's allocator.
 const LARGEST: usize = 128 << 10;
@@ -34,9 +36,33 @@ struct Memory(UnsafeCell<[u8; SIZE]>);
 
 struct State {
     used: usize,
-    /// What lies above was never handed out: it is still zero.
+    /// The highest that `used` was before it went down: what lies above it and `used` is still zero.
     touched: usize,
     free: [usize; CLASSES],
+}
+
+impl State {
+    /// A block of this class that was given back.
+    fn again(&mut self, class: usize) -> Option<*mut u8> {
+        let block = self.free[class];
+        if block == 0 {
+            return None;
+        }
+        // SAFETY: a free block of this class holds the address of the next one in its first word.
+        self.free[class] = unsafe { *(block as *const usize) };
+        Some(block as *mut u8)
+    }
+
+    /// Where a new block begins, if there is room for it.
+    fn fresh(&mut self, size: usize, align: usize) -> Option<usize> {
+        // A power of two: no division.
+        let start = (self.used + align - 1) & !(align - 1);
+        if start + size > SIZE {
+            return None;
+        }
+        self.used = start + size;
+        Some(start)
+    }
 }
 
 /// The allocator, to be named as `#[global_allocator]` by the command.
@@ -84,18 +110,23 @@ impl Arena {
         (self.base()..self.base() + SIZE).contains(&(block as usize))
     }
 
-    /// What `body` makes of the state; `None` where this thread is not the owner. The first to ask becomes it.
-    fn owned<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
+    /// The state, if this thread is the owner. The first to ask becomes it.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    fn state(&self) -> Option<&mut State> {
         let here = here();
-        let owner = match self.owner.load(Ordering::Relaxed) {
-            0 => match self.owner.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => here,
-                Err(other) => other,
-            },
-            owner => owner,
-        };
-        // SAFETY: this thread alone comes here, and `body` allocates nothing, so this is the only reference.
-        (owner == here).then(|| body(unsafe { &mut *self.state.get() }))
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != here && !(owner == 0 && self.claim(here)) {
+            return None;
+        }
+        // SAFETY: only this thread comes here, and nobody keeps the reference beyond one call or allocates meanwhile, so
+        // there is one at a time.
+        Some(unsafe { &mut *self.state.get() })
+    }
+
+    #[cold]
+    fn claim(&self, here: usize) -> bool {
+        self.owner.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// A block of the arena and how many of its first bytes may not be zero; `None` where there is none that large.
@@ -104,51 +135,68 @@ impl Arena {
             return None;
         }
         let class = class_of(layout);
-        let taken = self.owned(|state| {
-            if let Some(class) = class {
-                let block = state.free[class];
-                if block != 0 {
-                    // SAFETY: a free block of this class holds the address of the next one in its first word.
-                    state.free[class] = unsafe { *(block as *const usize) };
-                    return Some((block as *mut u8, layout.size()));
-                }
-            }
-            let (size, align) = shape(layout, class);
-            // A power of two: no division.
-            let start = (state.used + align - 1) & !(align - 1);
-            if start + size > SIZE {
-                return None;
-            }
-            state.used = start + size;
-            let old = state.touched.saturating_sub(start).min(layout.size());
-            state.touched = state.touched.max(state.used);
-            Some(((self.base() + start) as *mut u8, old))
-        });
-        taken.flatten()
+        let state = self.state()?;
+        if let Some(block) = class.and_then(|class| state.again(class)) {
+            return Some((block, layout.size()));
+        }
+        let (size, align) = shape(layout, class);
+        let start = state.fresh(size, align)?;
+        let old = state.touched.saturating_sub(start).min(layout.size());
+        Some(((self.base() + start) as *mut u8, old))
+    }
+
+    /// [`Arena::take`] for the sizes that nearly all blocks have.
+    #[inline]
+    fn take_small(&self, layout: Layout) -> Option<*mut u8> {
+        if layout.size() > SMALL || layout.align() > SMALLEST {
+            return self.take(layout).map(|(block, _)| block);
+        }
+        let class = layout.size().saturating_sub(1) / SMALLEST;
+        let state = self.state()?;
+        if let Some(block) = state.again(class) {
+            return Some(block);
+        }
+        state.fresh((class + 1) * SMALLEST, SMALLEST).map(|start| (self.base() + start) as *mut u8)
     }
 
     /// What another thread gives back stays lost, and so does a large block in the middle: there are few, and the arena
     /// ends with the process.
     fn give_back(&self, block: *mut u8, layout: Layout) {
+        if self.left_alone.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(state) = self.state() else { return };
         let class = class_of(layout);
-        self.owned(|state| {
-            let (size, _) = shape(layout, class);
-            let offset = block as usize - self.base();
-            if offset + size == state.used {
-                state.used = offset;
-            } else if let Some(class) = class.filter(|_| !self.left_alone.load(Ordering::Relaxed)) {
-                // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
-                unsafe { *block.cast::<usize>() = state.free[class] };
-                state.free[class] = block as usize;
-            }
-        });
+        let (size, _) = shape(layout, class);
+        let start = block as usize - self.base();
+        if start + size == state.used {
+            state.touched = state.touched.max(state.used);
+            state.used = start;
+        } else if let Some(class) = class {
+            // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
+            unsafe { *block.cast::<usize>() = state.free[class] };
+            state.free[class] = block as usize;
+        }
+    }
+
+    /// Whether a block has, or can be given, another size where it is: the last one can grow, and shrink too.
+    fn resize(&self, block: *mut u8, layout: Layout, wanted: Layout) -> bool {
+        let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
+        let Some(state) = self.state() else { return false };
+        let start = block as usize - self.base();
+        let last = start + old == state.used && start + new <= SIZE && new <= LARGEST;
+        if last {
+            state.touched = state.touched.max(state.used);
+            state.used = start + new;
+        }
+        last || old == new
     }
 }
 
 /// Which list a block belongs to; `None` for large or strangely aligned ones.
 fn class_of(layout: Layout) -> Option<usize> {
     let units = layout.size().div_ceil(SMALLEST).max(1);
-    let class = if units <= 8 {
+    let class = if units <= SMALL / SMALLEST {
         units - 1
     } else {
         // Two bits below the highest one of what is the last to fit: four steps a doubling.
@@ -180,8 +228,8 @@ fn shape(layout: Layout, class: Option<usize>) -> (usize, usize) {
 // a block came from is told by its address.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match self.take(layout) {
-            Some((block, _)) => block,
+        match self.take_small(layout) {
+            Some(block) => block,
             // SAFETY: passed on as it came.
             None => unsafe { System.alloc(layout) },
         }
@@ -216,17 +264,7 @@ unsafe impl GlobalAlloc for Arena {
             // SAFETY: it came from the system's allocator, with this layout.
             return unsafe { System.realloc(block, layout, size) };
         }
-        let fits = self.owned(|state| {
-            let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
-            let offset = block as usize - self.base();
-            let last = offset + old == state.used && offset + new <= SIZE && new <= LARGEST;
-            if last {
-                state.used = offset + new;
-                state.touched = state.touched.max(state.used);
-            }
-            last || old == new
-        });
-        if fits == Some(true) {
+        if self.resize(block, layout, wanted) {
             return block;
         }
         // SAFETY: the old block is live and at least `layout.size()` long; the new one is checked and disjoint.

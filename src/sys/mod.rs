@@ -6,6 +6,7 @@ pub mod arena;
 pub mod clock;
 pub mod environ;
 pub mod fd;
+mod hex;
 pub mod path;
 pub mod process;
 pub mod signal;
@@ -14,6 +15,7 @@ pub(crate) mod swapping;
 pub mod text;
 
 pub use environ::{hide_initial_environment, take_environment};
+pub use hex::hex;
 pub use path::canonical;
 
 use std::io;

@@ -6,10 +6,10 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::decision::decimal::Decimal;
 use crate::decision::paths::Paths;
 use crate::decision::shown::repr;
 use crate::decision::values::{self, list};
+use crate::policy::decimal::Decimal;
 use crate::policy::model::{Param, ParamType, Tool};
 use crate::request::Arguments;
 

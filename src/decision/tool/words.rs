@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::ffi::OsString;
 
 use super::arguments::{Values, named, text_of};
-use crate::decision::decimal::Decimal;
 use crate::decision::shown::repr;
+use crate::policy::decimal::Decimal;
 use crate::policy::model::{ActionKind, Param, ParamType, Tool};
 use crate::policy::template::{Piece, pieces, placeholders};
 

@@ -7,12 +7,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::Finding;
+use crate::policy::decimal::compare;
 use crate::policy::error::printable;
 use crate::policy::model::{
     Alert, AlertOn, AskBy, Measure, Param, Policy, Profile, Rate, RateKey, Tool, Verdict,
 };
 use crate::policy::oversight::{self, Led, Role};
-use crate::policy::schema::compare;
 use crate::policy::trust;
 
 /// All of it, of one policy.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
-use crate::policy::tree::{Id, Tree, Value, bit};
-use crate::policy::units::{UnitError, parse_duration, parse_size};
+use crate::policy::tree::{Id, Tree, Value, bit, same};
+use crate::request::units::{UnitError, parse_duration, parse_size};
 
 /// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
 #[derive(Clone, Copy)]
@@ -71,6 +71,11 @@ impl<'a> Table<'a> {
         Table::of(doc, Name("the policy", "", ""), 0..0, tree, Tree::ROOT)
     }
 
+    /// A table of a list that is being taken, see [`Tree::parse_taking`].
+    pub fn taken(doc: &'a Doc, name: &'static str, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
+        Table::of(doc, Name(name, "", ""), tree.span(id), tree, id)
+    }
+
     fn of(doc: &'a Doc, name: Name<'a>, span: Span, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
         Table { doc, name, span, tree, id, present: tree.present(id) }
     }
@@ -80,7 +85,8 @@ impl<'a> Table<'a> {
         // Most files write the keys in the order in which the manual has them.
         let mut from = 0;
         let mut known = |id: Id| {
-            let is = |k: &&str| self.tree.key_is(id, k);
+            let key = self.tree.key_bytes(id);
+            let is = |k: &&str| same(key, k.as_bytes());
             let found = keys[from..].iter().position(is).map(|at| from + at);
             let found = found.or_else(|| keys[..from].iter().position(is));
             from = found.map_or(from, |at| at + 1);
@@ -101,10 +107,9 @@ impl<'a> Table<'a> {
     /// The value of a key, if it was written.
     #[inline(always)]
     pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
-        if self.present & bit(key) == 0 { None } else { self.find(key) }
-    }
-
-    fn find(&self, key: &'static str) -> Option<Item<'a>> {
+        if self.present & bit(key) == 0 {
+            return None;
+        }
         self.tree.get(self.id, key).map(|id| self.item(key, id))
     }
 
@@ -316,7 +321,7 @@ impl<'a> Item<'a> {
         let text = self.string_as("a size such as \"64K\"")?;
         let bytes = parse_size(text).map_err(|e| self.unit_error(text, &e, liftable))?;
         if bytes < min {
-            let least = crate::policy::units::show_size(min);
+            let least = crate::request::units::show_size(min);
             return Err(self.error(format!("{} must be at least \"{least}\"", self.what)));
         }
         Ok(bytes)

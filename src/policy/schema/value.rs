@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::reader::{Item, Table};
+use crate::policy::decimal::compare;
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::tree::Value;
 use crate::policy::value::{PathKind, PathLimit, Pattern, ValueLimits};
@@ -65,39 +66,6 @@ pub(super) fn decimal(item: &Item<'_>) -> Result<String, PolicyError> {
             .hint("write it without exponent, underscore, plus sign or base, such as 1000 or 0.5"));
     }
     Ok(text.to_owned())
-}
-
-/// Compares two plain decimals of any size.
-pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
-    let (a, b) = (Decimal::of(a), Decimal::of(b));
-    match (a.negative, b.negative) {
-        (false, false) => a.magnitude(&b),
-        (true, true) => b.magnitude(&a),
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-    }
-}
-
-struct Decimal<'a> {
-    negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-}
-
-impl<'a> Decimal<'a> {
-    fn of(text: &'a str) -> Decimal<'a> {
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let whole = whole.trim_start_matches('0');
-        let fraction = fraction.trim_end_matches('0');
-        let zero = whole.is_empty() && fraction.is_empty();
-        Decimal { negative: text.starts_with('-') && !zero, whole, fraction }
-    }
-
-    fn magnitude(&self, other: &Decimal<'_>) -> Ordering {
-        let longer = self.whole.len().cmp(&other.whole.len());
-        longer.then_with(|| self.whole.cmp(other.whole)).then_with(|| self.fraction.cmp(other.fraction))
-    }
 }
 
 fn pattern(item: &Item<'_>) -> Result<Pattern, PolicyError> {

@@ -13,6 +13,7 @@ use crate::report::result::{CheckDoc, ErrorDoc, PolicyDoc, ProgramDoc, RuleDoc, 
 use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
 use crate::request::mask::mask_argv;
+use crate::sys::hex;
 
 /// Above this length (bytes) a record's long texts and lists are cut.
 const LONG: usize = 1 << 20;
@@ -356,10 +357,4 @@ pub(super) fn may_start(bytes: &[u8]) -> bool {
     let start = b"{\"ts\":\"";
     let both = bytes.len().min(start.len());
     bytes[..both] == start[..both]
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::file::Log;
-use super::record::{self, hex};
+use super::record;
 use super::{AuditError, Head, MAX_LINE};
+use crate::sys::hex;
 
 /// What was read at the end. `len` is the file's length.
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::record::{self, Parsed, Torn, hex};
+use super::record::{self, Parsed, Torn};
 use super::{Head, MAX_LINE};
+use crate::sys::hex;
 
 /// What was found. `bad` alone says whether the chain is whole.
 #[derive(Debug, Default)]

@@ -1,10 +1,11 @@
 //! What the run must not touch though it may write around it.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::path::PathBuf;
 
 use super::Builder;
-use crate::policy::model::Profile;
+use crate::policy::model::{Layer, Profile};
 use crate::request::quote;
 use crate::sandbox::PrepareError;
 use crate::sandbox::view::View;
@@ -56,5 +57,21 @@ impl Builder<'_> {
         for path in self.wanted.filesystem.deny.iter().flatten() {
             self.layers.planted.refuse(path, &view.writable);
         }
+    }
+
+    /// What only mounts could keep from the run.
+    pub(super) fn holes(&mut self, holes: &[&Path]) {
+        let shown: Vec<String> =
+            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
+        let more = match holes.len() {
+            0 => return,
+            1..=4 => String::new(),
+            n => format!(" and {} more", n - 4),
+        };
+        let what = shown.join(", ");
+        self.unheld(
+            Layer::Filesystem,
+            format!("without a mount namespace {what}{more} cannot be kept from the run"),
+        );
     }
 }

@@ -49,7 +49,7 @@ impl fmt::Display for UnitError {
             UnitError::NotANumber => f.write_str("must be a whole number and a unit, nothing else"),
             UnitError::NoUnit(units) => write!(f, "needs a unit: {units}"),
             UnitError::UnknownUnit(unit, units) => {
-                write!(f, "has the unknown unit `{}`; there are {units}", super::error::printable(unit))
+                write!(f, "has the unknown unit `{}`; there are {units}", unit.escape_debug())
             }
             UnitError::Zero => f.write_str("0 is not a limit"),
             UnitError::TooLarge => f.write_str("is too large"),
@@ -103,8 +103,10 @@ fn parse(text: &str, units: &[(&str, u64)], names: &'static str, max: u64) -> Re
 /// A duration in the largest unit that shows it exactly; [`parse_duration`] reads it back. Parts of a
 /// millisecond are not shown.
 pub fn show_duration(duration: Duration) -> String {
-    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    show(ms, &DURATION_UNITS)
+    match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
+        0 => "0s".to_owned(),
+        ms => show(ms, &DURATION_UNITS),
+    }
 }
 
 /// A size in the largest unit of 1024 that shows it exactly; [`parse_size`] reads it back.
@@ -183,6 +185,18 @@ mod tests {
         assert_eq!(say("x"), "must be a whole number and a unit, nothing else");
         assert_eq!(say("0s"), "0 is not a limit");
         assert_eq!(say("99999d"), "is too large");
+    }
+
+    #[test]
+    fn what_is_shown_is_the_largest_exact_unit() {
+        let times =
+            [(0, "0s"), (1, "1ms"), (1500, "1500ms"), (90_000, "90s"), (600_000, "10m"), (7_200_000, "2h")];
+        for (ms, want) in times {
+            assert_eq!(show_duration(Duration::from_millis(ms)), want);
+        }
+        for (bytes, want) in [(0, "0B"), (1000, "1000B"), (1024, "1K"), (64 << 10, "64K"), (1 << 30, "1G")] {
+            assert_eq!(show_size(bytes), want);
+        }
     }
 
     proptest! {

@@ -5,16 +5,23 @@ use std::cmp::Ordering;
 
 /// A finite decimal number of any size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Decimal<'a> {
+pub struct Decimal<'a> {
     negative: bool,
     whole: &'a [u8],
     fraction: &'a [u8],
 }
 
+/// Compares two of a policy's own numbers, which the schema takes as plain decimals only.
+pub(in crate::policy) fn compare(a: &str, b: &str) -> Ordering {
+    let zero = Decimal { negative: false, whole: b"", fraction: b"" };
+    let read = |text| Decimal::lenient(text).unwrap_or(zero);
+    read(a.as_bytes()).compare(&read(b.as_bytes()))
+}
+
 impl<'a> Decimal<'a> {
     /// Reads `-?(0|[1-9][0-9]*)(\.[0-9]+)?` and nothing else: no sign on zero, no `+`, exponent, base, blank,
     /// leading zero, or digit of another script. Programs disagree about all of these.
-    pub(super) fn parse(text: &'a [u8]) -> Option<Decimal<'a>> {
+    pub fn parse(text: &'a [u8]) -> Option<Decimal<'a>> {
         let number = Decimal::lenient(text)?;
         let zero = number.whole.is_empty() && number.fraction.is_empty();
         let digits = text.strip_prefix(b"-").unwrap_or(text);
@@ -24,7 +31,7 @@ impl<'a> Decimal<'a> {
     }
 
     /// The same, but zeros may lead and `-0` is zero: a policy's own bound means what it says.
-    pub(super) fn lenient(text: &'a [u8]) -> Option<Decimal<'a>> {
+    pub fn lenient(text: &'a [u8]) -> Option<Decimal<'a>> {
         let unsigned = text.strip_prefix(b"-").unwrap_or(text);
         let (whole, fraction) = match unsigned.iter().position(|&b| b == b'.') {
             None => (unsigned, &b"0"[..]),
@@ -42,7 +49,7 @@ impl<'a> Decimal<'a> {
     }
 
     /// Compares two numbers exactly.
-    pub(super) fn compare(&self, other: &Decimal<'_>) -> Ordering {
+    pub fn compare(&self, other: &Decimal<'_>) -> Ordering {
         match (self.negative, other.negative) {
             (false, false) => self.magnitude(other),
             (true, true) => other.magnitude(self),
