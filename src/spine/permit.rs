@@ -91,9 +91,10 @@ impl Authority<'_> {
         }
         let mut answered = None;
         if asks {
-            // Nobody is asked about what a rate refuses.
+            // Nobody is asked about what a rate refuses, and whoever is asked is told of a rate that asks as well.
             let weighed = self.weigh(&call).map_err(|error| unavailable(&error, Stage::Rate))?;
-            sorted(&weighed).map_err(|denial| *denial)?;
+            let sentences = sorted(&weighed).map_err(|denial| *denial)?;
+            sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
             answered = Some(self.ask(&mut grant, filing, by)?);
         }
         loop {
@@ -141,6 +142,11 @@ impl Authority<'_> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         let terms = Terms::of(&asked);
         let person = Person::here();
+        if let Some(id) = &filing.approval
+            && self.store.symlink_metadata().is_err()
+        {
+            return Ok(Err(queue::unknown(id)));
+        }
         let mut store = Store::open(self.store)?;
         store.attempt(|tx, now| {
             if let Some(refusal) = sessions::check(Some((tx, now)), self.policies, call.session)? {

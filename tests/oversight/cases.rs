@@ -129,7 +129,7 @@ as_both! {
         let answer = request(bench, "# another line", &[]).opt(["--approval", &id]).finish();
         refused(&answer, &["the policy '", "policy.toml' changed since it was asked for"]);
         bench.file("policy.toml", &text);
-        let second = bench.file("second.toml", "version = 1\n[sandbox]\nprofile = \"host\"\nallow = [\"sh\"]\n".replace("[sandbox]\nprofile = \"host\"\nallow = [\"sh\"]\n", "allow = [\"sh\"]\n[sandbox]\nprofile = \"host\"\n"));
+        let second = bench.file("second.toml", "version = 1\nallow = [\"sh\"]\n[env]\nrequest = [\"A\"]\n[sandbox]\nprofile = \"host\"\n");
         let answer = request(bench, "", &[]).opt(["--approval".as_ref(), id.as_ref(), "--policy".as_ref(), second.as_os_str()]).finish();
         refused(&answer, &["the policy '", "second.toml' did not judge it"]);
         let answer = request(bench, "", &[]).opt(["--approval", &id]).finish();

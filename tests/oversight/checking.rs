@@ -20,9 +20,15 @@ fn says(bench: &Bench, name: &str, on: &str, more: &str, answer: &Value) -> Stri
 }
 
 fn found(answer: &Answer, event: &str) -> Vec<(String, String, String)> {
-    let record = answer.audit.iter().find(|r| r["event"] == event).unwrap_or_else(|| panic!("{}", answer.show()));
+    let record =
+        answer.audit.iter().find(|r| r["event"] == event).unwrap_or_else(|| panic!("{}", answer.show()));
     let of = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
-    record["checks"].as_array().expect("checks").iter().map(|c| (of(c, "check"), of(c, "verdict"), of(c, "severity"))).collect()
+    record["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .map(|c| (of(c, "check"), of(c, "verdict"), of(c, "severity")))
+        .collect()
 }
 
 as_both! {

@@ -26,7 +26,11 @@ fn attack(dir: &Path) -> String {
 
 /// The names in a directory.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(dir).expect("the store").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .expect("the store")
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -105,7 +109,10 @@ as_both! {
         for profile in ["workspace", "strict"] {
             let a = policy(bench, profile, &more).run(["sh", "-c", &plant]);
             match profile {
-                "workspace" => drop(a.error(&["work/notify, which the policy leads to, does not exist, and lies where the run may write"])),
+                "workspace" => {
+                    assert_eq!((a.status(), a.exit, a.str("stage")), ("error", 125, "sandbox"), "{}", a.show());
+                    assert!(a.str("text").contains("work/notify, which the policy leads to, does not exist, and lies where the run may write"), "{}", a.show());
+                }
                 _ => assert_eq!(a.str("stdout"), "end\n", "{}", a.show()),
             }
             asked(&policy(bench, profile, &more).run(["date"]));

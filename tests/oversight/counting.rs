@@ -175,11 +175,20 @@ as_both! {
 fn a_clock_that_is_moved_opens_no_window() {
     let Some(bench) = Bench::new(As::Root) else { return };
     let leave = leave(&bench);
-    let _ = policy(&bench, "[approval]\nexpires = \"1h\"\n[[rate]]\nname = \"one\"\nmatch = \"leave\"\ncount = 1\nper = \"1h\"\n");
+    let _ = policy(
+        &bench,
+        "[approval]\nexpires = \"1h\"\n[[rate]]\nname = \"one\"\nmatch = \"leave\"\ncount = 1\nper = \"1h\"\n",
+    );
     again(&bench).run([&leave]).ok("");
     let id = asked(&again(&bench).run(LEAVES));
     for offset in ["864000", "-1"] {
-        let shifted = |call: &Call<'_>| answer(call, through(call, &["unshare", "-T", "--boottime", offset, "--fork", "--"]), Stdio::null());
+        let shifted = |call: &Call<'_>| {
+            answer(
+                call,
+                through(call, &["unshare", "-T", "--boottime", offset, "--fork", "--"]),
+                Stdio::null(),
+            )
+        };
         let a = shifted(&ready(again(&bench), [&leave]));
         if a.stderr.starts_with("unshare: ") {
             return skip("no time namespace can be had here");
@@ -187,7 +196,11 @@ fn a_clock_that_is_moved_opens_no_window() {
         a.denied_by("rate", &["and 1 are used"]);
         asked(&shifted(&ready(again(&bench), LEAVES)));
     }
-    assert_eq!(verb(&bench, &["approvals", "show", "--json", &id]).json["state"], "pending", "nor does anything expire");
+    assert_eq!(
+        verb(&bench, &["approvals", "show", "--json", &id]).json["state"],
+        "pending",
+        "nor does anything expire"
+    );
     assert_eq!(ran(&bench), 1);
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{LEAVES, again, approve, asked, audited, policy, ran, rules, state, used, verb};
-use crate::harness::{Answer, Bench, Call};
+use crate::harness::{Answer, Bench};
 
 /// A policy in which every stage can refuse, and checks and the one who is asked leave a mark.
 struct Gate<'b> {
@@ -23,11 +23,14 @@ impl<'b> Gate<'b> {
         };
         let check = hook("check", "pass", "block", "");
         let confirm = hook("confirm", "approve", "decline", "");
-        let text = rules(bench, &format!(
-            "[kill_switch]\nfile = {:?}\n[session]\nrequired = true\n[approval]\nask = {confirm:?}\n[[check]]\nname = \"c\"\non = \"request\"\nrun = {check:?}\n\
+        let text = rules(
+            bench,
+            &format!(
+                "[kill_switch]\nfile = {:?}\n[session]\nrequired = true\n[approval]\nask = {confirm:?}\n[[check]]\nname = \"c\"\non = \"request\"\nrun = {check:?}\n\
              [[rate]]\nname = \"one\"\ncount = 1\nper = \"1h\"\n[[rule]]\nid = \"closed\"\nprogram = \"date\"\nflags = [\"-u\"]\ndecision = \"ask\"\n",
-            gate.switch()
-        ));
+                gate.switch()
+            ),
+        );
         let _ = bench.host(&text);
         gate
     }
@@ -52,7 +55,7 @@ impl<'b> Gate<'b> {
     fn call(&self, session: bool, words: &[&str]) -> Answer {
         let call = again(self.bench);
         let call = if session { call.opt(["--session", "s"]) } else { call };
-        Call { audit: Some(self.bench.dir.join("audit.jsonl")), ..call }.run(words)
+        call.run(words)
     }
 }
 

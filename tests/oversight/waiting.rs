@@ -24,6 +24,21 @@ fn pending(bench: &Bench) -> String {
     id.expect("an id")
 }
 
+/// Sends it a signal once it takes signals: while it still starts, they end it as any program.
+#[track_caller]
+fn send(child: &Child, signal: Signal) {
+    let pid = child.id();
+    let taken = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        caught
+            .and_then(|mask| u64::from_str_radix(mask, 16).ok())
+            .is_some_and(|mask| mask & (1 << (signal as u64 - 1)) != 0)
+    };
+    assert!(eventually(Duration::from_secs(10), taken), "it takes {signal}");
+    kill(Pid::from_raw(pid.cast_signed()), signal).expect("kill");
+}
+
 /// Waits for guardexec; its result, held against the schema, and its exit status.
 #[track_caller]
 fn over(mut child: Child, limit: Duration) -> (Value, Option<i32>) {
@@ -93,7 +108,7 @@ as_both! {
         for (signal, number) in [(Signal::SIGTERM, 15), (Signal::SIGINT, 2), (Signal::SIGHUP, 1)] {
             let child = policy(bench, "").opt(["--wait", "60s"]).start(LEAVES);
             let id = pending(bench);
-            kill(Pid::from_raw(child.id().cast_signed()), signal).expect("kill");
+            send(&child, signal);
             let (result, exit) = over(child, Duration::from_secs(5));
             assert_eq!((&result["status"], exit), (&json!("cancelled"), Some(128 + number)), "{result}");
             assert_eq!(pending(bench), id);
@@ -153,7 +168,7 @@ as_both! {
         let hook = bench.script("confirm", &format!("#!/bin/sh\ntrap '' TERM HUP INT\nsleep {mark}\nsleep {mark}\n"));
         let child = policy(bench, &format!("[approval]\nask = {hook:?}\ntimeout = \"60s\"\n")).start(LEAVES);
         assert!(eventually(Duration::from_secs(10), || !crate::harness::alive(&format!("sleep\0{mark}")).is_empty()), "it is asked");
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("kill");
+        send(&child, Signal::SIGTERM);
         let (result, exit) = over(child, Duration::from_secs(10));
         assert_eq!((&result["status"], exit), (&json!("cancelled"), Some(143)), "{result}");
         crate::harness::assert_gone(&mark);
