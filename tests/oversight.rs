@@ -16,6 +16,7 @@ mod explaining;
 mod killing;
 mod order;
 mod sessions;
+mod terminal;
 mod waiting;
 
 /// Rules that ask for `sh` and `cat`, allow `echo`, and allow the script `leave`, which adds a line to `ran` for every run

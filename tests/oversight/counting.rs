@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{LEAVES, again, approve, asked, audited, leave, policy, ran, rules, state, together, used, verb};
+use super::{
+    LEAVES, again, all, approve, asked, audited, leave, policy, ran, rules, state, together, used, verb,
+};
 use crate::harness::outside::{answer, ready, through};
 use crate::harness::{Answer, As, Bench, Call, eventually, skip};
 
@@ -57,6 +59,24 @@ as_both! {
         let _ = policy(bench, "[[rate]]\nname = \"three\"\ncount = 3\nper = \"1h\"\n");
         let answers = together((0..10).map(|_| ready(again(bench), [&leave])).collect());
         assert_eq!((by_status(&answers, "ok").len(), by_status(&answers, "denied").len(), ran(bench)), (3, 7, 3));
+    }
+}
+
+as_both! {
+    fn as_many_wait_as_may_and_the_same_question_is_one(bench) {
+        let told = bench.dir.join("told");
+        let hook = bench.script("notify", &format!("#!/bin/sh\ncat > /dev/null; echo x >> {}\n", told.display()));
+        let _ = policy(bench, &format!("[approval]\nmax_pending = 5\nnotify = {hook:?}\n"));
+        let same = together((0..10).map(|_| ready(again(bench).opt(["--agent", "a"]), LEAVES)).collect());
+        let ids: std::collections::BTreeSet<String> = same.iter().map(asked).collect();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        assert_eq!(fs::read_to_string(&told).expect("told"), "x\n", "once");
+        let other = together((0..10).map(|n| ready(again(bench).opt(["--agent", "a/b"]), ["sh", "-c", &format!("echo {n}")])).collect());
+        assert_eq!((by_status(&other, "needs_approval").len(), by_status(&other, "denied").len()), (4, 6));
+        for answer in by_status(&other, "denied") {
+            answer.denied_by("approval", &["agent 'a' cannot have more than 5 requests that wait for an answer"]);
+        }
+        assert_eq!(all(bench).len(), 5);
     }
 }
 

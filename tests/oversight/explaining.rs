@@ -93,6 +93,20 @@ as_both! {
 }
 
 as_both! {
+    fn relayed_input_is_not_read_and_stands_for_what_was_approved(bench) {
+        let relay = || policy(bench, "").stdin("one\n").opt(["--stdin", "-"]);
+        let id = asked(&relay().run(["cat"]));
+        let explained = || explain(bench, &["--approval", &id, "--stdin", "-"], ["cat"]).exit;
+        assert_eq!(explained(), 75);
+        approve(bench, &id);
+        assert_eq!(explained(), 0);
+        assert_eq!(explain(bench, &["--approval", &id], ["cat"]).exit, 126, "it was asked with input");
+        relay().opt(["--approval", &id]).run(["cat"]).ok("one\n");
+        assert_eq!(explained(), 126);
+    }
+}
+
+as_both! {
     fn an_approved_request_is_explained_by_its_id_alone(bench) {
         let id = asked(&policy(bench, "").run(LEAVES));
         approve(bench, &id);

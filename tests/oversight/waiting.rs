@@ -1,15 +1,15 @@
 //! `--wait`, and those who are told: what ends a wait, and that nothing runs without a yes.
 
 use std::fs;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::{LEAVES, again, all, approve, audited, policy, ran, verb};
-use crate::harness::{Bench, eventually, schema};
+use super::{LEAVES, again, all, approve, asked, audited, policy, ran, verb};
+use crate::harness::{Bench, Call, eventually, schema};
 
 /// The id of the one request that waits, once it does.
 #[track_caller]
@@ -27,16 +27,21 @@ fn pending(bench: &Bench) -> String {
 /// Sends it a signal once it takes signals: while it still starts, they end it as any program.
 #[track_caller]
 fn send(child: &Child, signal: Signal) {
-    let pid = child.id();
-    let taken = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
-        caught
-            .and_then(|mask| u64::from_str_radix(mask, 16).ok())
-            .is_some_and(|mask| mask & (1 << (signal as u64 - 1)) != 0)
-    };
-    assert!(eventually(Duration::from_secs(10), taken), "it takes {signal}");
-    kill(Pid::from_raw(pid.cast_signed()), signal).expect("kill");
+    assert!(eventually(Duration::from_secs(10), || takes(child, signal)), "it takes {signal}");
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("kill");
+}
+
+/// Whether it has a handler for the signal: it waits, or runs something.
+fn takes(child: &Child, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as u64 - 1)) != 0)
+}
+
+/// Starts a call without a command.
+fn start(call: &Call<'_>) -> Child {
+    call.process().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("start")
 }
 
 /// Waits for guardexec; its result, held against the schema, and its exit status.
@@ -88,6 +93,26 @@ as_both! {
         let id = pending(bench);
         approve(bench, &id);
         again(bench).opt(["--approval", &id, "--wait", "30s"]).run(LEAVES).ok("");
+        assert_eq!(ran(bench), 1);
+    }
+}
+
+as_both! {
+    fn what_was_filed_can_be_waited_for_and_is_judged_again(bench) {
+        let id = asked(&policy(bench, "").run(LEAVES));
+        let child = start(&again(bench).opt(["--approval", &id, "--wait", "60s"]));
+        assert!(eventually(Duration::from_secs(10), || takes(&child, Signal::SIGTERM)), "it waits");
+        approve(bench, &id);
+        let (result, exit) = over(child, Duration::from_secs(20));
+        assert_eq!((&result["status"], exit), (&json!("ok"), Some(0)), "{result}");
+        // The session that ended meanwhile has its say.
+        let halting = "[session]\nmax_runs = 1\n";
+        let child = policy(bench, halting).opt(["--session", "s", "--wait", "60s"]).start(LEAVES);
+        let id = pending(bench);
+        again(bench).opt(["--session", "s"]).run(["echo", "x"]).ok("x\n");
+        approve(bench, &id);
+        let (result, exit) = over(child, Duration::from_secs(20));
+        assert_eq!((&result["stage"], exit), (&json!("session"), Some(126)), "{result}");
         assert_eq!(ran(bench), 1);
     }
 }
