@@ -7,6 +7,7 @@
 mod args;
 mod check;
 mod hook;
+mod nearest;
 mod oversight;
 mod param;
 mod rate;
@@ -29,10 +30,10 @@ use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
 use super::tree::Tree;
 pub(super) use check::ReadCheck;
+pub(super) use nearest::nearest;
 pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
 pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
-pub(super) use reader::nearest;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;
@@ -236,7 +237,7 @@ pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
 /// Reads each rule as soon as it is parsed, which takes less memory than all of the tree. `None` where anything is wrong:
 /// what that is, and which complaint comes first, is for [`read_in_order`] to say.
 fn read_at_once(doc: &Doc) -> Option<File> {
-    let mut coming = rule::Coming::new(doc.text.len());
+    let mut coming = rule::Coming::new();
     let take = &mut |tree: &Tree<'_>, id| {
         let entry = Table::taken(doc, "[[rule]]", tree, id);
         coming.take(&Table::root(doc, tree), entry).is_ok()

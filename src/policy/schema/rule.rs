@@ -56,14 +56,15 @@ pub(super) struct Coming {
 }
 
 impl Coming {
-    /// For a text of this length. Room that is not used costs nothing.
-    pub fn new(length: usize) -> Coming {
-        Coming { rules: Vec::with_capacity(length / 64), short: None }
+    /// None yet.
+    pub fn new() -> Coming {
+        Coming { rules: Vec::new(), short: None }
     }
 
     /// The next `[[rule]]`. What stands before it in the text is in the tree: so are the short lists, if there are any.
     pub fn take(&mut self, top: &Table<'_>, entry: Table<'_>) -> Result<(), PolicyError> {
         if self.short.is_none() {
+            self.rules.reserve_exact(shorts(top) + headers(&entry.doc.text));
             short(top, &mut self.rules)?;
             self.short = Some(self.rules.len());
         }
@@ -78,6 +79,12 @@ impl Coming {
             None => all(top).ok(),
         }
     }
+}
+
+/// How many lines begin like a `[[rule]]`: about as many rules as are to come.
+fn headers(text: &str) -> usize {
+    let begins = |three: &&[u8]| *three == b"\n[[";
+    text.as_bytes().windows(3).filter(begins).count() + usize::from(text.starts_with("[["))
 }
 
 /// How many entries the short lists have.

@@ -64,10 +64,8 @@ pub(super) mod class {
     pub const LITERAL: u8 = 4;
     /// Itself in a comment.
     pub const COMMENT: u8 = 8;
-    /// What may follow a word or number.
-    pub const AFTER_WORD: u8 = 16;
     /// Space and tab.
-    pub const BLANK: u8 = 32;
+    pub const BLANK: u8 = 16;
 }
 
 static CLASSES: [u8; 256] = classes();
@@ -93,9 +91,6 @@ const fn classes() -> [u8; 256] {
         }
         if matches!(b, b' ' | b'\t') {
             is |= class::BLANK;
-        }
-        if matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b',' | b']' | b'}' | b'#') {
-            is |= class::AFTER_WORD;
         }
         table[byte] = is;
         byte += 1;
@@ -271,7 +266,7 @@ impl Scan<'_, '_> {
         Some(self.tree.key_at(self.from(start), flags, inner))
     }
 
-    /// A value and its node.
+    /// A value and its node. What stands behind it, and whether it may, is for the caller to see.
     fn value(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
         let start = self.at;
         match self.peek()? {
@@ -297,11 +292,7 @@ impl Scan<'_, '_> {
         }
         self.at += word.len();
         self.tree.append(parent, key, Node::new(kind, 0, self.from(start)));
-        self.after_word()
-    }
-
-    fn after_word(&self) -> Option<()> {
-        self.peek().is_none_or(|b| CLASSES[usize::from(b)] & class::AFTER_WORD != 0).then_some(())
+        Some(())
     }
 
     /// `-1` or `0.25`: decimal digits without anything else.
@@ -324,7 +315,7 @@ impl Scan<'_, '_> {
         }
         let span = self.from(start);
         self.tree.append(parent, key, Node { inner: span, ..Node::new(kind, 0, span) });
-        self.after_word()
+        Some(())
     }
 
     fn digits(&mut self) -> usize {
