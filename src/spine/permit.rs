@@ -165,15 +165,7 @@ impl Authority<'_> {
                 Some(answered) => {
                     let came = match &filing.approval {
                         Some(id) => queue::consume(tx, now, id, &answered.bound, self.run_id)?,
-                        None => {
-                            let filing = queue::Filing {
-                                bound: &answered.bound,
-                                kept: answered.kept.clone(),
-                                terms,
-                                by: &person,
-                            };
-                            queue::file(tx, now, filing)?.map(Use::Wait)
-                        }
+                        None => answered.file(tx, now, terms, &person)?.map(Use::Wait),
                     };
                     match came {
                         Ok(Use::Run(entry)) => used = Some(entry),
