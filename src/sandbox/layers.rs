@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.layers.warnings.extend_from_slice(&view.warnings);
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
-        self.switchable(&view)?;
+        self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));

@@ -86,6 +86,7 @@ impl Authority<'_> {
             let bytes =
                 wait::own_input(asked.timeout, stop).map_err(|reply| self.replied(reply, &ids, by))?;
             kept = kept.map(|kept| kept.with_input(&bytes));
+            by.input = self.wait.is_some().then(|| bytes.clone());
             grant.stdin = Stdin::Bytes(bytes);
         }
         let bound = self.bound(grant, filing, by)?;
@@ -216,14 +217,20 @@ impl Authority<'_> {
         trace: &mut Vec<Step>,
     ) -> Passed<Permit> {
         let id = filing.approval.as_deref().unwrap_or_default();
-        if matches!(grant.stdin, Stdin::Relay) {
-            // What is relayed is not read here: the answer is to everything else.
+        let relayed = matches!(grant.stdin, Stdin::Relay);
+        if relayed {
             grant.stdin = Stdin::Null;
         }
-        let bound = self.bound(&grant, filing, by)?;
-        let checked = || -> Result<Result<Use, Box<Denial>>, StateError> {
+        let mut bound = self.bound(&grant, filing, by)?;
+        let mut checked = || -> Result<Result<Use, Box<Denial>>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
-            view.read(|db, now| queue::check(db, now, id, &bound))
+            view.read(|db, now| {
+                // What is relayed is not read here: the answer is to everything else.
+                if let (true, Ok(entry)) = (relayed, queue::find(db, now, id)?) {
+                    bound.stdin = entry.bound.stdin;
+                }
+                queue::check(db, now, id, &bound)
+            })
         };
         match checked() {
             Ok(Ok(Use::Run(_))) => {

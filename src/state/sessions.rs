@@ -197,11 +197,11 @@ pub fn halt_on(
         return Ok(None);
     }
     let reason = match on {
-        HaltOn::Sandbox => "a run went against its confinement",
+        HaltOn::Sandbox => "a run went against its confinement, or could not be confined",
         HaltOn::Check => "a check blocked or failed",
         HaltOn::Workspace => "a run changed what the workspace protects",
         HaltOn::Timeout => "a run reached its wall_time",
-        HaltOn::Error => "guardexec itself failed",
+        HaltOn::Error => "a call ended in an error",
         HaltOn::Exit => "a command failed",
         HaltOn::Denied(_) => "calls were denied",
     };

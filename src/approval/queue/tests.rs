@@ -11,7 +11,7 @@ use crate::state::clock::Reading;
 use crate::state::tests::Dir;
 
 mod kept;
-mod killed;
+pub(in crate::approval) mod killed;
 
 pub(in crate::approval) const TERMS: Terms =
     Terms { expires: Duration::from_secs(600), max_pending: 3, escalate_after: None };

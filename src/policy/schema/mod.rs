@@ -8,6 +8,7 @@ mod args;
 mod called;
 mod check;
 mod hook;
+mod nearest;
 mod oversight;
 mod param;
 mod rate;
@@ -30,10 +31,10 @@ use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
 use super::tree::Tree;
 pub(super) use check::ReadCheck;
+pub(super) use nearest::nearest;
 pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
 pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
-pub(super) use reader::nearest;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;

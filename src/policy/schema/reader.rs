@@ -5,6 +5,7 @@ use std::time::Duration;
 
 pub(super) use super::called::Name;
 use super::called::What;
+use super::nearest::nearest_hint;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
@@ -353,20 +354,4 @@ pub(super) fn kind(value: Value<'_>) -> &'static str {
         Value::Array => "a list",
         Value::Table => "a table",
     }
-}
-
-/// ``did you mean `X`?``, or all there are.
-pub(super) fn nearest_hint(got: &str, known: &[&str]) -> String {
-    match nearest(got, known) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None if known.is_empty() => "there is nothing to choose from".to_owned(),
-        None => format!("there are: {}", known.join(", ")),
-    }
-}
-
-/// The name that was probably meant.
-pub(in crate::policy) fn nearest<'k>(got: &str, known: &[&'k str]) -> Option<&'k str> {
-    let short: String = got.chars().take(40).collect();
-    let (distance, name) = known.iter().map(|k| (strsim::osa_distance(&short, k), *k)).min()?;
-    (distance <= 1 + name.len() / 4 && distance < name.len().min(short.len())).then_some(name)
 }

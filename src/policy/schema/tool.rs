@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::{Item, Name, Table, nearest_hint};
+use super::nearest::nearest_hint;
+use super::reader::{Item, Name, Table};
 use super::{Span, hook, param, rule};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{

@@ -1,18 +1,15 @@
-//! Blocks: whose they are, where they lie, what becomes of them.
-#![allow(unsafe_code)]
+//! Blocks are the arena's, used again by size, and safe from other threads and forks.
 
 use super::*;
 
 /// A process that does not fork.
-static NEVER: AtomicBool = AtomicBool::new(false);
-
 fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()
 }
 
 #[test]
 fn blocks_are_aligned_disjoint_and_used_again() {
-    static ARENA: Arena = Arena::told_by(&NEVER);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: every block is written within its size and given back with its own layout.
     unsafe {
@@ -58,7 +55,7 @@ fn classes_hold_what_belongs_to_them_and_little_more() {
 
 #[test]
 fn zeroed_blocks_are_zero_whoever_had_them_before() {
-    static ARENA: Arena = Arena::told_by(&NEVER);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: every block is read and written within its size and given back with its own layout.
     unsafe {
@@ -75,7 +72,7 @@ fn zeroed_blocks_are_zero_whoever_had_them_before() {
 
 #[test]
 fn growing_keeps_the_content_in_place_or_moved() {
-    static ARENA: Arena = Arena::told_by(&NEVER);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: as above.
     unsafe {
@@ -95,7 +92,7 @@ fn growing_keeps_the_content_in_place_or_moved() {
 
 #[test]
 fn what_shrinks_a_little_stays_where_it_is_and_harms_no_other() {
-    static ARENA: Arena = Arena::told_by(&NEVER);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: as above.
     unsafe {
@@ -116,7 +113,7 @@ fn what_shrinks_a_little_stays_where_it_is_and_harms_no_other() {
 
 #[test]
 fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
-    static ARENA: Arena = Arena::told_by(&NEVER);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: as above; a block is only touched by the thread that has its address.
     unsafe {
@@ -140,14 +137,13 @@ fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
 
 #[test]
 fn what_is_given_back_before_a_fork_is_used_again_and_later_not_even_touched() {
-    static FORKING: AtomicBool = AtomicBool::new(false);
-    static ARENA: Arena = Arena::told_by(&FORKING);
+    static ARENA: Arena = Arena::made(DEAF);
     let arena = &ARENA;
     // SAFETY: as above; a block that was given back is read while the arena lives, and nobody writes it.
     unsafe {
         let blocks: [*mut u8; 3] = std::array::from_fn(|_| arena.alloc(layout(32, 8)));
         arena.dealloc(blocks[0], layout(32, 8));
-        FORKING.store(true, Ordering::Relaxed);
+        arena.told.store(TOLD, Ordering::Relaxed);
         std::ptr::write_bytes(blocks[1], 7, 32);
         arena.dealloc(blocks[1], layout(32, 8));
         assert!((0..32).all(|i| *blocks[1].add(i) == 7), "written for a next one");
