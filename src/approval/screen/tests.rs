@@ -37,7 +37,7 @@ fn entry(bound: Bound) -> Entry {
 fn screen(scene: &Scene, request: Request) -> String {
     let evidence = request.evidence.clone().map(|e| e.bytes);
     let bound = scene.bound(request);
-    Paper { bound: &bound, evidence: evidence.as_deref(), entry: None, lately: None }.screen()
+    Paper { bound: &bound, evidence: evidence.as_deref(), output: None, entry: None, lately: None }.screen()
 }
 
 #[test]

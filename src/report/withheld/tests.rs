@@ -1,0 +1,1 @@
+//! Put away and read again, and what is left of it meanwhile.
