@@ -183,8 +183,8 @@ impl ResultDoc {
     pub fn hands_out(&mut self, of: &ResultDoc) {
         let mut new = of.clone();
         new.withhold();
-        new.warnings
-            .push(format!("this is the result of run {}, which was withheld; nothing ran now", of.run_id));
+        let what = format!("this is the result of run {}, which was withheld; nothing ran now", of.run_id);
+        new.warnings.insert(0, what);
         new.warnings.append(&mut self.warnings);
         new.run_id = std::mem::take(&mut self.run_id);
         (new.approval, new.audit) = (self.approval.take(), self.audit.take());

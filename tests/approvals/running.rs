@@ -391,7 +391,7 @@ as_both! {
 
 /// guardexec with a terminal of its own, on which something was typed `ahead` and a person does something; the result, the
 /// exit status and what the terminal saw.
-fn at_terminal(
+pub fn at_terminal(
     call: Call<'_>,
     words: &[&str],
     ahead: &[u8],
@@ -424,7 +424,7 @@ fn at_terminal(
 }
 
 /// Reads from the terminal until the question stands there.
-fn until_asked(master: &mut fs::File) -> String {
+pub fn until_asked(master: &mut fs::File) -> String {
     use std::io::Read as _;
     let mut seen = Vec::new();
     let mut byte = [0];
@@ -435,7 +435,7 @@ fn until_asked(master: &mut fs::File) -> String {
     String::from_utf8(seen).expect("UTF-8")
 }
 
-const TTY: &str = "[approval]\nask = \"tty\"\ntimeout = \"20s\"\n";
+pub const TTY: &str = "[approval]\nask = \"tty\"\ntimeout = \"20s\"\n";
 
 as_both! {
     fn whoever_sits_at_the_terminal_answers(bench) {

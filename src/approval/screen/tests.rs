@@ -31,6 +31,7 @@ fn entry(bound: Bound) -> Entry {
         used: None,
         escalated_at: None,
         kept: None,
+        output: None,
     }
 }
 
