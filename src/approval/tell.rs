@@ -51,6 +51,8 @@ pub fn overdue(dir: &Path, asked: &Asked<'_>, around: &Around<'_>) -> Result<Vec
 }
 
 fn one(name: &str, hook: &Hook, paper: &Paper<'_>, timeout: Duration, around: &Around<'_>) -> Option<String> {
+    // Whoever is told need not see the output of a run: whoever answers does.
+    let paper = &Paper { output: None, ..*paper };
     let heard = tell(name, hook, paper, timeout, around);
     let why = heard.failure()?;
     let said = match heard {

@@ -199,8 +199,8 @@ fn list(args: &ListArgs, around: &Surroundings) -> Result<(), Trouble> {
 fn line(entry: &Entry) -> [String; 6] {
     let bound = &entry.bound;
     let what = match bound.argv.len() {
-        0 | 1 => bound.name(),
-        words => format!("{}, {words} words", bound.name()),
+        0 | 1 => bound.subject(),
+        words => format!("{}, {words} words", bound.subject()),
     };
     let causes: Vec<String> = bound.causes.iter().map(|cause| repr(cause.id.as_bytes())).collect();
     [

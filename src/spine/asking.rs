@@ -35,6 +35,14 @@ pub(super) struct Filing {
     pub kept: Option<Kept>,
 }
 
+/// What stands in the place of a command where only an approval is named.
+pub(super) enum Stored {
+    /// A request: the filed one, or the call's own.
+    Request(Box<Request>),
+    /// The output of a run that is over, and the call that wants it.
+    Output(Box<Entry>, Box<Request>),
+}
+
 /// A request to which those said yes who answer at once.
 pub(super) struct Answered {
     /// What an approval binds to.
@@ -70,24 +78,32 @@ impl Authority<'_> {
     }
 
     /// The request that was filed under `--approval`, in place of one without a command.
-    pub(super) fn stored(&self, request: Request) -> Passed<Request> {
-        let (Ask::Stored, Some(id)) = (&request.ask, &request.approval) else { return Ok(request) };
+    pub(super) fn stored(&self, request: Request) -> Passed<Stored> {
+        let (Ask::Stored, Some(id)) = (&request.ask, &request.approval) else {
+            return Ok(Stored::Request(Box::new(request)));
+        };
         let found = || -> Result<Result<_, Box<Denial>>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
             view.read(|db, now| queue::find(db, now, id))
         };
         match found() {
-            Ok(Ok(entry)) => entry.request(request).map_err(|denial| (*denial).into()),
+            Ok(Ok(entry)) if entry.bound.output.is_some() => {
+                Ok(Stored::Output(Box::new(entry), Box::new(request)))
+            }
+            Ok(Ok(entry)) => match entry.request(request) {
+                Ok(request) => Ok(Stored::Request(Box::new(request))),
+                Err(denial) => Err((*denial).into()),
+            },
             Ok(Err(denial)) => Err((*denial).into()),
             Err(error) => Err(unavailable(&error, Stage::Approval).into()),
         }
     }
 
-    fn look<'s>(&'s self, ids: &'s [String]) -> impl Fn() -> bool + 's {
+    pub(super) fn look<'s>(&'s self, ids: &'s [String]) -> impl Fn() -> bool + 's {
         move || self.switches.iter().any(|switch| switch.stops(ids).is_some())
     }
 
-    fn stop<'s>(&self, look: &'s dyn Fn() -> bool) -> Stop<'s> {
+    pub(super) fn stop<'s>(&self, look: &'s dyn Fn() -> bool) -> Stop<'s> {
         (!self.switches.is_empty()).then_some(look)
     }
 
@@ -107,7 +123,7 @@ impl Authority<'_> {
         }
         let bound = self.bound(grant, filing, by)?;
         let evidence = filing.evidence.as_ref().map(|evidence| evidence.bytes.as_slice());
-        let paper = Paper { bound: &bound, evidence, entry: None, lately: None };
+        let paper = Paper { bound: &bound, evidence, output: None, entry: None, lately: None };
         let around = Around { policies: self.policies, facts: self.facts, stop };
         match approval::ask(&asked, &paper, &around) {
             None | Some(Reply::Approved { .. }) if filing.kept.is_none() => {
@@ -139,6 +155,13 @@ impl Authority<'_> {
         }
     }
 
+    /// What an approval of the output would bind to, as far as it is known before the run.
+    pub(super) fn bound_before(&self, grant: &Grant, by: &Authorized) -> Result<Bound, Box<Denial>> {
+        let evidence = by.filing.as_ref().and_then(|filing| filing.evidence.as_ref());
+        let asking = Asking { asker: &by.asker, evidence, causes: Vec::new(), policies: self.policies };
+        Bound::of_run(grant, asking)
+    }
+
     fn bound(&self, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<Bound> {
         let asking = Asking {
             asker: &by.asker,
@@ -150,7 +173,7 @@ impl Authority<'_> {
     }
 
     /// What a reply other than yes makes of it.
-    fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
+    pub(super) fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
         match reply {
             Reply::Declined { denial, by: who, said } => {
                 if who.is_some() || said.is_some() {
@@ -316,7 +339,7 @@ impl Authorized {
     }
 }
 
-fn not_kept() -> Denial {
+pub(super) fn not_kept() -> Denial {
     Denial {
         code: "approval_unknown",
         stage: Stage::Approval,

@@ -260,7 +260,7 @@ fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<String>, Box<Denial>> {
 }
 
 /// A refusal of the store's as judging makes them.
-fn refused(refusal: Refusal, stage: Stage) -> Denial {
+pub(super) fn refused(refusal: Refusal, stage: Stage) -> Denial {
     Denial {
         code: refusal.code,
         stage,

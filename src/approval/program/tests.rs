@@ -18,7 +18,7 @@ fn around<'a>(scene: &'a Scene, facts: &'a Facts) -> Around<'a> {
 }
 
 fn paper(bound: &Bound) -> Paper<'_> {
-    Paper { bound, evidence: None, entry: None, lately: None }
+    Paper { bound, evidence: None, output: None, entry: None, lately: None }
 }
 
 /// `approve by ...: said`, `decline: said` or what else came.

@@ -12,6 +12,7 @@ use crate::state::tests::Dir;
 
 mod kept;
 pub(in crate::approval) mod killed;
+mod output;
 
 pub(in crate::approval) const TERMS: Terms =
     Terms { expires: Duration::from_secs(600), max_pending: 3, escalate_after: None };
