@@ -84,7 +84,7 @@ impl Filed {
             }
             (State::Approved, false) => format!("it is approved; run it with --approval {id}"),
             _ => format!(
-                "nothing ran; once a person has answered (guardexec approvals show {id}), run it with --approval {id} until \
+                "nothing ran; once a person has answered (guardexec approvals show {id}, with the same --policy), run it with --approval {id} until \
                  {}, or let --wait wait for the answer",
                 self.expires_at
             ),
@@ -348,5 +348,9 @@ fn new_id() -> Result<String, StateError> {
 /// The refusal where there is no such request.
 pub fn unknown(id: &str) -> Box<Denial> {
     let message = format!("there is no approval {}", quote::repr(id.as_bytes()));
-    refusal("approval_unknown", message, "guardexec approvals list --all shows those of this --state")
+    refusal(
+        "approval_unknown",
+        message,
+        "guardexec approvals list --all shows those that are kept for this --policy and --state",
+    )
 }

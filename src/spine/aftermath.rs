@@ -133,7 +133,8 @@ impl Authority<'_> {
             Ok((halt, alarms))
         })?;
         drop(store);
-        self.tell(alarms);
+        // The call is over: a signal that comes now ends it no sooner.
+        let _ = self.tell(alarms);
         Ok(halt)
     }
 }

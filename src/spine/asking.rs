@@ -13,6 +13,7 @@ use crate::approval::kept::Kept;
 use crate::approval::program::Around;
 use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::approval::screen::{Paper, person};
+use crate::approval::tell::Told;
 use crate::approval::vigil::Vigil;
 use crate::approval::wait::{self, Waited};
 use crate::approval::{self, Reply, tell};
@@ -194,10 +195,13 @@ impl Authority<'_> {
     }
 
     /// Tells those who are to be told of what was just filed.
-    pub(super) fn notify(&self, filed: &Filed, by: &mut Authorized) {
+    ///
+    /// # Errors
+    /// guardexec was told to end meanwhile.
+    pub(super) fn notify(&self, filed: &Filed, by: &mut Authorized) -> Passed<()> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         if !filed.fresh || asked.notify.is_empty() {
-            return;
+            return Ok(());
         }
         let found = || -> Result<Option<_>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(None) };
@@ -209,24 +213,29 @@ impl Authority<'_> {
         let around = Around { policies: self.policies, facts: self.facts, stop: None };
         match found() {
             Ok(Some((lately, entry))) => {
-                by.warnings.extend(tell::filed(&asked, &Paper::of(&entry, &lately), &around));
+                heard(tell::filed(&asked, &Paper::of(&entry, &lately), &around), by)?;
             }
             Ok(None) => {}
             Err(error) => by.warnings.push(format!("nobody was told of what was filed: {error}")),
         }
+        Ok(())
     }
 
     /// Tells those who are to be told of what nobody answers: there is no daemon that could.
-    pub(super) fn escalate(&self, by: &mut Authorized) {
+    ///
+    /// # Errors
+    /// guardexec was told to end meanwhile.
+    pub(super) fn escalate(&self, by: &mut Authorized) -> Passed<()> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         if asked.escalate.is_empty() {
-            return;
+            return Ok(());
         }
         let around = Around { policies: self.policies, facts: self.facts, stop: None };
         match tell::overdue(self.store, &asked, &around) {
-            Ok(warnings) => by.warnings.extend(warnings),
+            Ok(told) => heard(told, by)?,
             Err(error) => by.warnings.push(format!("nobody was told of what waits for an answer: {error}")),
         }
+        Ok(())
     }
 
     /// Waits for the answer to what was filed. `Ok`: it was given, whatever it is, and the request is to be judged again.
@@ -250,7 +259,7 @@ impl Authority<'_> {
             drop(view);
             match waited.map_err(|e| failed(&e))? {
                 Waited::Settled => return Ok(()),
-                Waited::Escalation => self.escalate(by),
+                Waited::Escalation => self.escalate(by)?,
                 Waited::Late => return Err((*wait::unanswered(filed, time)).into()),
                 Waited::Cancelled(signal) => return Err(Came::Cancelled(signal)),
                 Waited::Stopped => return Err(self.stopped_meanwhile(ids)),
@@ -337,6 +346,15 @@ impl Authorized {
             });
         }
     }
+}
+
+/// Warns of those who could not be told.
+///
+/// # Errors
+/// guardexec was told to end meanwhile.
+fn heard(told: Told, by: &mut Authorized) -> Passed<()> {
+    by.warnings.extend(told.warnings);
+    told.cancelled.map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
 }
 
 pub(super) fn not_kept() -> Denial {

@@ -182,7 +182,7 @@ impl Authority<'_> {
             };
             let (argv, decision) = self.judge(request, trace)?;
             by.argv = argv;
-            let grant = match self.may_go_on(decision) {
+            let grant = match self.may_go_on(decision, trace) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
                 refused => {
                     by.findings = rounds.findings;
@@ -225,7 +225,8 @@ impl Authority<'_> {
     /// The kill switch, before anything is looked at.
     fn not_stopped(&self, trace: &mut Vec<Step>) -> Passed<()> {
         let Some(stopped) = self.switches.iter().find_map(Switch::stops_all) else {
-            if !self.switches.is_empty() {
+            // It is looked at more than once, and said once.
+            if !self.switches.is_empty() && trace.iter().all(|step| step.stage != "kill_switch") {
                 trace.push(step("kill_switch", "off", "no switch stops everything"));
             }
             return Ok(());
@@ -235,13 +236,16 @@ impl Authority<'_> {
     }
 
     /// The kill switch again, once it is known which rules decide.
-    fn may_go_on(&self, decision: Decision) -> Decision {
+    fn may_go_on(&self, decision: Decision, trace: &mut Vec<Step>) -> Decision {
         let grant = match &decision {
             Decision::Allow(grant) | Decision::Ask(grant) => grant,
             _ => return decision,
         };
         match self.switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
-            Some(stopped) => Decision::Deny(denial(&stopped)),
+            Some(stopped) => {
+                trace.push(step("kill_switch", "deny", stopped.sentence()));
+                Decision::Deny(denial(&stopped))
+            }
             None => decision,
         }
     }

@@ -73,8 +73,9 @@ impl Authority<'_> {
                 }
                 Err(error) => return unavailable(&error, Stage::Approval).into(),
             };
-            self.escalate(by);
+            let told = self.escalate(by);
             let (entry, result) = match found {
+                // Used up by now: it goes out, whatever ended the telling.
                 Found::Out(entry, result) => {
                     trace.push(step("approval", "allow", would(&entry)));
                     by.used(Some(&entry));
@@ -82,6 +83,9 @@ impl Authority<'_> {
                 }
                 Found::Waits(entry, result) => (entry, result),
             };
+            if let Err(ended) = told {
+                return ended;
+            }
             let filed = Filed::of(&entry);
             by.waits(&filed);
             trace.push(step("approval", "ask", filed.hint()));

@@ -62,8 +62,10 @@ impl Authority<'_> {
             Ok(Err(denial)) => return Err((*denial).into()),
             Err(error) => return Err(unavailable(&error, Stage::Approval).into()),
         };
-        self.notify(&filed, by);
-        self.escalate(by);
+        // The command ran and its output is filed: the caller has to learn under which id, also where a signal ended this.
+        if self.notify(&filed, by).is_ok() {
+            let _ = self.escalate(by);
+        }
         let cause = bound.causes.first().cloned().ok_or_else(not_kept)?;
         Ok(Some((filed, cause)))
     }

@@ -100,7 +100,11 @@ impl Entry {
     pub(super) fn answered_already(&self) -> Box<Denial> {
         match (&self.answered, self.state) {
             (Some(answered), State::Approved | State::Declined | State::Consumed) => {
-                let message = format!("approval {} was {} already", self.id, screen::answer(answered));
+                let message = format!(
+                    "approval {} was {}; it cannot be answered again",
+                    self.id,
+                    screen::answer(answered)
+                );
                 refusal(
                     "approval_answered",
                     message,
