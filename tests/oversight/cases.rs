@@ -243,7 +243,7 @@ as_both! {
         for line in screen.lines() {
             assert!(!line.starts_with("   command") && !line.starts_with("command: ls"), "{line}");
         }
-        assert!(!answer.stderr.chars().any(|c| hostile(c)), "{}", answer.stderr);
+        assert!(!answer.stderr.chars().any(hostile), "{}", answer.stderr);
         let list = String::from_utf8(verb(bench, &["approvals", "list"]).stdout).expect("UTF-8");
         assert_eq!(list.chars().find(|c| hostile(*c)), None);
     }
