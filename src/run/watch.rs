@@ -240,8 +240,7 @@ mod tests {
     fn watch() -> Watch<'static> {
         let mut limits = Limits::default().effective();
         limits.cpu_time = Bound::At(Duration::from_secs(1));
-        let mut watch = Watch::new(&limits, Listing::Descendants, false, None);
-        watch
+        Watch::new(&limits, Listing::Descendants, false, None)
     }
 
     fn stat(pid: Pid, own: u64, waited: u64) -> Stat {

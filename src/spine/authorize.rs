@@ -47,6 +47,8 @@ pub(super) struct Authorized {
     pub asker: Asker,
     /// What the checks said.
     pub findings: Vec<Finding>,
+    /// guardexec's own standard input, where it was read to ask for an approval: it cannot be read once more.
+    pub input: Option<Vec<u8>>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
     /// What happened to approvals.
@@ -117,9 +119,8 @@ impl Authority<'_> {
                         return Ok(ended);
                     }
                     kept.approval = Some(filed.id);
-                    if matches!(kept.stdin, Stdin::Relay) {
-                        // It was read to its end when it was asked about, and there is no more to come.
-                        kept.stdin = grant.stdin;
+                    if let Some(input) = by.input.take() {
+                        kept.stdin = Stdin::Bytes(input);
                     }
                     request = kept;
                 }

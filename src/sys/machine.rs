@@ -8,6 +8,8 @@ pub fn shared_memory() -> Option<u64> {
         let mut found: libc::sysinfo = std::mem::zeroed();
         (libc::sysinfo(&raw mut found) == 0, found)
     };
+    // A word of the machine: 32 bits on some.
+    #[allow(clippy::useless_conversion)]
     done.then(|| u64::from(found.sharedram).saturating_mul(found.mem_unit.into()))
 }
 

@@ -5,6 +5,7 @@
 //! policy's words, never in a parser's. [`File`] is one file before `extends` is settled.
 
 mod args;
+mod called;
 mod check;
 mod hook;
 mod nearest;

@@ -1,48 +1,16 @@
 //! Tables and values of the parsed tree, read with complaints in plain words.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use super::called::Name;
+use super::called::What;
 use super::nearest::nearest_hint;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
 use crate::policy::tree::{Id, Tree, Value, bit, same};
 use crate::request::units::{UnitError, parse_duration, parse_size};
-
-/// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
-#[derive(Clone, Copy)]
-pub(super) struct Name<'a>(pub &'static str, pub &'a str, pub &'static str);
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.0, printable(self.1), self.2)
-    }
-}
-
-/// What messages call a value, put together only when it is shown.
-#[derive(Clone, Copy)]
-pub(super) struct What<'a> {
-    key: &'a str,
-    /// The table it stands in; `None` where the key says enough.
-    table: Option<Name<'a>>,
-    /// How many lists deep it stands in the key's value.
-    depth: usize,
-}
-
-impl fmt::Display for What<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for _ in 0..self.depth {
-            f.write_str("an entry of ")?;
-        }
-        write!(f, "`{}`", printable(self.key))?;
-        match &self.table {
-            Some(table) => write!(f, " in {table}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A table and the name by which messages call it, such as `[limits]`.
 #[derive(Clone)]

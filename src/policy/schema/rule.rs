@@ -48,6 +48,9 @@ pub(super) fn all(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
     Ok(rules)
 }
 
+/// Few rules are shorter, in bytes. Room for more rules than there are costs nothing as long as it is not used.
+const LEAST_RULE: usize = 64;
+
 /// The same rules, read one by one while the text is parsed.
 pub(super) struct Coming {
     rules: Vec<ReadRule>,
@@ -64,7 +67,7 @@ impl Coming {
     /// The next `[[rule]]`. What stands before it in the text is in the tree: so are the short lists, if there are any.
     pub fn take(&mut self, top: &Table<'_>, entry: Table<'_>) -> Result<(), PolicyError> {
         if self.short.is_none() {
-            self.rules.reserve_exact(shorts(top) + headers(&entry.doc.text));
+            self.rules.reserve_exact(shorts(top) + entry.doc.text.len() / LEAST_RULE);
             short(top, &mut self.rules)?;
             self.short = Some(self.rules.len());
         }
@@ -79,12 +82,6 @@ impl Coming {
             None => all(top).ok(),
         }
     }
-}
-
-/// How many lines begin like a `[[rule]]`: about as many rules as are to come.
-fn headers(text: &str) -> usize {
-    let begins = |three: &&[u8]| *three == b"\n[[";
-    text.as_bytes().windows(3).filter(begins).count() + usize::from(text.starts_with("[["))
 }
 
 /// How many entries the short lists have.
