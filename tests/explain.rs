@@ -30,8 +30,11 @@ as_both! {
             assert_eq!((a.exit, a.json["outcome"].as_str(), a.json["exit_status"].as_i64()), (exit, Some(outcome), Some(i64::from(exit))), "{}", a.show());
             // The same request run says the same.
             if exit != 0 {
-                let run = bench.host(&policy).run(words);
-                assert_eq!((run.exit, run.str("text"), run.str("stage")), (exit, a.str("text"), a.str("stage")), "{}", run.show());
+                let state = bench.dir.join("state");
+                let run = bench.host(&policy).opt(["--state".as_ref(), state.as_os_str()]).run(words);
+                assert_eq!((run.exit, run.str("stage")), (exit, a.str("stage")), "{}", run.show());
+                // Only a run files what has to be asked, and says under which id.
+                assert!(exit == 75 || run.str("text") == a.str("text"), "{}", run.show());
                 let _ = std::fs::remove_file(bench.dir.join("audit.jsonl"));
             }
         }
@@ -129,6 +132,11 @@ as_both! {
 as_both! {
     fn the_shipped_policies_are_clean(bench) {
         for entry in std::fs::read_dir(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies")).expect("policies").flatten() {
+            // The demo leads to a hook beside it; the documentation's tests check it with that.
+            let name = entry.file_name().into_string().expect("UTF-8");
+            if !name.ends_with(".toml") || name == "demo.toml" {
+                continue;
+            }
             let text = std::fs::read_to_string(entry.path()).expect("a policy");
             let copy = bench.file("shipped.toml", text);
             let a = verb(bench, &["check", copy.to_str().expect("UTF-8")]);

@@ -32,7 +32,8 @@ as_both! {
         stacked(bench, first, &second).opt(["--env", "R=1"]).run(["env"]).denied_by("arguments", &["'R'"]);
         stacked(bench, first, &second).run(["ls"]).denied_by("command", &["command 'ls' is not in the allowlist"]);
         stacked(bench, first, &second).run(["cat"]).denied_by("command", &["command 'cat' is not in the allowlist"]);
-        let a = stacked(bench, first, &second).run(["true"]);
+        let state = bench.dir.join("state");
+        let a = stacked(bench, first, &second).opt(["--state".as_ref(), state.as_os_str()]).run(["true"]);
         assert_eq!((a.status(), a.exit, a.str("decision")), ("needs_approval", 75, "ask"), "{}", a.show());
         assert_eq!(a.json["rule"]["id"], "ask-true", "{}", a.show());
         let a = stacked(bench, first, &format!("{HOST}deny = [\"x\"]\n").replace(HOST, "")).run(["env"]);

@@ -114,8 +114,8 @@ as_both! {
                  [filesystem]\nwrite = [{:?}]\n", bench.work()
             ));
             let a = call.run(["sh", "-c", "echo x > stop; echo y > other; :"]);
-            assert_eq!((a.status(), a.exit, a.str("stage")), ("error", 125, "sandbox"), "{}", a.show());
-            assert!(a.str("text").contains("/stop lies where the run may write: name one elsewhere in [kill_switch]"), "{}", a.show());
+            assert_eq!((a.status(), a.exit, a.str("stage")), ("error", 125, "policy"), "{}", a.show());
+            assert!(a.str("text").contains("kill switch"), "{}", a.show());
             assert!(!file.exists(), "{profile}: {}", a.show());
         }
     }

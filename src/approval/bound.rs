@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::bytes::Bytes;
-use super::files::{self, Content, Named};
+use super::files::{self, Content, Ground, Named};
 use super::refusal::{unbindable, unbindable_file};
 use crate::decision::{Denial, Grant, RuleRef, ToolCall};
 use crate::policy::model::Policy;
@@ -216,10 +216,15 @@ impl Bound {
         for interpreter in &mut now.files {
             interpreter.content = Some(files::content_of(&path(&interpreter.path))?);
         }
+        let map = settings::map_of(&self.settings);
+        let here = path(&self.cwd);
+        let ground = Ground { dir: cwd.as_fd(), cwd: &here, map: &map };
         now.files.extend(match (&self.program, self.files.first()) {
             // Of a built-in action, the one file that it is about.
-            (None, Some(named)) => files::named(cwd.as_fd(), &[b"", named.path.0.as_slice()])?,
-            _ => files::named(cwd.as_fd(), &self.argv)?,
+            (None, Some(named)) => {
+                files::named(Ground { map: &[], ..ground }, &[b"", named.path.0.as_slice()])?
+            }
+            _ => files::named(ground, &self.argv)?,
         });
         if let BoundInput::File(file) = &mut now.stdin {
             file.content = files::content_of(&path(&file.path))?;
@@ -258,13 +263,14 @@ fn bound_program(program: &Program) -> Result<BoundFile, Box<Denial>> {
 /// What interprets the program, and what words name; of a built-in action, the file that it is about.
 fn named(grant: &Grant, argv: &[&[u8]]) -> Result<Vec<Named>, Box<Denial>> {
     let action = grant.tool.as_ref().and_then(|tool| tool.action.as_ref());
+    let ground = Ground { dir: grant.cwd_fd.as_fd(), cwd: &grant.cwd, map: &grant.wanted.filesystem.map };
     if let Some(action) = action {
-        return files::named(grant.cwd_fd.as_fd(), &[b"", action.path.as_os_str().as_bytes()]);
+        return files::named(Ground { map: &[], ..ground }, &[b"", action.path.as_os_str().as_bytes()]);
     }
     let interpreters =
         grant.program.as_ref().map(|program| files::interpreters(program, &grant.wanted.path)).transpose()?;
     let mut all = interpreters.unwrap_or_default();
-    all.extend(files::named(grant.cwd_fd.as_fd(), argv)?);
+    all.extend(files::named(ground, argv)?);
     Ok(all)
 }
 

@@ -1,10 +1,11 @@
 //! The content of files: what an approval binds to besides words.
 //!
 //! A word is taken for a path as it stands, behind its first `=`, behind the two bytes of a short flag, and each of
-//! these also behind an `@`. Binding a file that the program would not read does no harm; missing one would. Links are
-//! followed, but not the magic ones of `/proc`, which lead to guardexec's own files.
+//! these also behind an `@`; and for the path of a file in each part that [`names::inner`] finds. Binding a file that the
+//! program would not read does no harm; missing one would. Links are followed, but not the magic ones of `/proc`, which
+//! lead to guardexec's own files: a file behind one cannot be bound.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -27,8 +28,12 @@ use crate::program::{self, Program, descriptor_path};
 use crate::request::quote;
 use crate::sys::hex;
 
+mod names;
 #[cfg(test)]
 mod tests;
+
+pub use names::Ground;
+use names::{inner, is_the_runs_own, spellings};
 
 /// The largest file that is bound, in bytes.
 pub const MOST_OF_ONE: u64 = 256 << 20;
@@ -36,6 +41,8 @@ pub const MOST_OF_ONE: u64 = 256 << 20;
 pub const MOST_OF_ALL: u64 = 1 << 30;
 /// The most files and directories of one request.
 pub const MOST_NAMES: usize = 4096;
+/// The most parts of words that are looked up for one request.
+const MOST_LOOKS: usize = 1 << 16;
 
 /// What a file held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,27 +68,42 @@ pub struct Named {
 enum Found {
     File(OwnedFd, (u64, u64)),
     Directory,
+    /// A regular file behind a link that leads each process somewhere else.
+    Elsewhere,
     Nothing,
 }
+
+/// Why such a file cannot be bound.
+const ELSEWHERE: &str =
+    "a link of /proc leads to it, which leads each process somewhere else; name the file itself";
 
 /// SHA-256 of these bytes.
 pub fn content(bytes: &[u8]) -> Content {
     Content { size: bytes.len() as u64, sha256: hex(&Sha256::digest(bytes)) }
 }
 
-/// What the words after the program name, relative to the working directory.
+/// What the words after the program name, as the run will find it.
 ///
 /// # Errors
 /// A file that cannot be read, or is too large, or too many of them: such a request cannot be approved.
-pub fn named<W: AsRef<[u8]>>(cwd: BorrowedFd<'_>, argv: &[W]) -> Result<Vec<Named>, Box<Denial>> {
+pub fn named<W: AsRef<[u8]>>(ground: Ground<'_>, argv: &[W]) -> Result<Vec<Named>, Box<Denial>> {
     let mut reading = Reading { left: MOST_OF_ALL, seen: BTreeMap::new() };
     let mut names = Vec::new();
+    let mut looks = 0;
     for (word, text) in argv.iter().enumerate().skip(1) {
-        for path in spellings(text.as_ref()) {
-            let content = match look(cwd, path) {
-                Ok(Found::Nothing) => continue,
-                Ok(Found::Directory) => None,
+        let whole = spellings(text.as_ref());
+        let parts: BTreeSet<&[u8]> = inner(text.as_ref()).filter(|part| !whole.contains(part)).collect();
+        let parts = parts.into_iter().map(|path| (path, false));
+        for (path, directories) in whole.into_iter().map(|path| (path, true)).chain(parts) {
+            looks += 1;
+            if looks > MOST_LOOKS {
+                return Err(unbindable("its words have too many parts that could name a file"));
+            }
+            let content = match look_in(ground, path) {
+                Ok(Found::Directory) if directories => None,
+                Ok(Found::Nothing | Found::Directory) => continue,
                 Ok(Found::File(file, identity)) => Some(reading.content(path, &file, identity)?),
+                Ok(Found::Elsewhere) => return Err(unbindable_file(path, ELSEWHERE)),
                 Err(errno) => return Err(unbindable_file(path, errno.desc())),
             };
             if names.len() == MOST_NAMES {
@@ -91,6 +113,13 @@ pub fn named<W: AsRef<[u8]>>(cwd: BorrowedFd<'_>, argv: &[W]) -> Result<Vec<Name
         }
     }
     Ok(names)
+}
+
+fn look_in(ground: Ground<'_>, path: &[u8]) -> Result<Found, Errno> {
+    if is_the_runs_own(path) {
+        return Ok(Found::Nothing);
+    }
+    look(ground.dir, ground.on_host(path).as_os_str().as_bytes())
 }
 
 /// What interprets a script, link by link, and what `env` looks up in `path` for it: whoever can change one of these decides
@@ -133,24 +162,10 @@ pub fn content_of(path: &Path) -> Result<Content, Box<Denial>> {
             Reading { left: MOST_OF_ALL, seen: BTreeMap::new() }.content(shown, &file, identity)
         }
         Ok(Found::Directory) => Err(unbindable_file(shown, "it is a directory")),
+        Ok(Found::Elsewhere) => Err(unbindable_file(shown, ELSEWHERE)),
         Ok(Found::Nothing) => Err(unbindable_file(shown, "there is no such regular file")),
         Err(errno) => Err(unbindable_file(shown, errno.desc())),
     }
-}
-
-/// The parts of a word that can be a path, the longest first.
-fn spellings(word: &[u8]) -> Vec<&[u8]> {
-    let behind = word.iter().position(|b| *b == b'=').map(|at| &word[at + 1..]);
-    let glued = word.strip_prefix(b"-").filter(|rest| !rest.starts_with(b"-")).and_then(|rest| rest.get(1..));
-    let mut all: Vec<&[u8]> = Vec::new();
-    for part in [Some(word), glued, behind].into_iter().flatten() {
-        for part in [Some(part), part.strip_prefix(b"@")].into_iter().flatten() {
-            if !part.is_empty() && !all.contains(&part) {
-                all.push(part);
-            }
-        }
-    }
-    all
 }
 
 /// Looks without opening for reading: that has no side effect on FIFOs and devices.
@@ -165,6 +180,7 @@ fn look(from: BorrowedFd<'_>, path: &[u8]) -> Result<Found, Errno> {
     };
     let file = match opened {
         Ok(file) => file,
+        Err(Errno::ELOOP) if is_file(from, path) => return Ok(Found::Elsewhere),
         // What cannot be reached by guardexec cannot be reached by the run, which has no more rights.
         Err(
             Errno::ENOENT
@@ -183,6 +199,13 @@ fn look(from: BorrowedFd<'_>, path: &[u8]) -> Result<Found, Errno> {
         SFlag::S_IFDIR => Found::Directory,
         _ => Found::Nothing,
     })
+}
+
+/// Whether a regular file is there, whatever links lead to it.
+fn is_file(from: BorrowedFd<'_>, path: &OsStr) -> bool {
+    let opened = nix::fcntl::openat(from, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
+    let stat = opened.and_then(nix::sys::stat::fstat);
+    stat.is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG)
 }
 
 /// Reading many files within one bound; a file that many words name is read once.

@@ -92,6 +92,12 @@ fn denied(bound: &Bound) -> Box<Denial> {
     bare("approval_declined", format!("confirmation for {} denied", quote::repr(bound.asked_name())))
 }
 
+/// The refusal where somebody said yes to what is not there any more; `what` is how a [`bound::Difference`] says it.
+pub fn changed_meanwhile(what: &str) -> Denial {
+    let message = format!("the approval does not cover this: {what} while it was asked for");
+    *refusal::refusal("approval_stale", message, "ask again: what was approved is not what would run now")
+}
+
 /// A refusal of one sentence.
 fn bare(code: &'static str, message: String) -> Box<Denial> {
     Box::new(Denial { code, stage: Stage::Approval, message, hint: None, rule: None })

@@ -306,7 +306,7 @@ impl<'a> Builder<'a> {
         rules: Option<Rc<landlock::Prepared>>,
     ) -> Result<(), PrepareError> {
         let mut kept = kept;
-        kept.hold_in_place(&view.keep, &view.writable);
+        kept.hold_in_place(view.holes(), &view.writable);
         let size = self.wanted.filesystem.tmp.unwrap_or(TMP_SIZE);
         let spec = mount::Spec {
             view,

@@ -115,17 +115,28 @@ impl Authority<'_> {
                 return Err(not_kept().into());
             }
             None => {}
-            Some(Reply::Approved { by: who, said }) => by.events.push(ApprovalRecord {
-                id: self.run_id.to_owned(),
-                state: "approved".into(),
-                by: Some(who),
-                reason: said,
-                expires_at: None,
-            }),
+            Some(Reply::Approved { by: who, said }) => {
+                by.events.push(ApprovalRecord {
+                    id: self.run_id.to_owned(),
+                    state: "approved".into(),
+                    by: Some(who),
+                    reason: said,
+                    expires_at: None,
+                });
+                self.still_so(&bound, grant, filing, by)?;
+            }
             Some(reply) => return Err(self.replied(reply, &ids, by)),
         }
         let kept = kept.ok_or_else(not_kept)?;
         Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some() })
+    }
+
+    /// Whoever answered at once took time for it: what was answered has to be what is there now.
+    fn still_so(&self, asked: &Bound, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<()> {
+        match asked.difference(&self.bound(grant, filing, by)?) {
+            None => Ok(()),
+            Some(difference) => Err(approval::changed_meanwhile(&difference.what).into()),
+        }
     }
 
     fn bound(&self, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<Bound> {

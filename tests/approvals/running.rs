@@ -330,6 +330,19 @@ as_both! {
 }
 
 as_both! {
+    fn what_changes_while_somebody_answers_at_once_was_not_approved(bench) {
+        let job = bench.file("work/job.sh", "echo good\n");
+        let swap = format!("#!/bin/sh\necho 'echo other' > {}\necho '{{\"verdict\": \"approve\"}}'\n", job.display());
+        let hook = bench.script("swap", &swap);
+        let answer = policy(bench, &format!("[approval]\nask = {hook:?}\n")).run(["sh", "job.sh"]);
+        refused(&answer, &["the content of 'job.sh' changed while it was asked for"]);
+        answer.nothing_ran();
+        // It is there now, and stays as it is while it is asked about.
+        policy(bench, &format!("[approval]\nask = {hook:?}\n")).run(["sh", "job.sh"]).ok("other\n");
+    }
+}
+
+as_both! {
     fn a_program_of_the_policy_answers(bench) {
         // Any request in whose words `good` stands.
         let hook = bench.script("confirm", "#!/bin/sh\nif grep -q good; then echo '{\"verdict\": \"approve\"}'; else echo '{\"verdict\": \"decline\", \"reason\": \"no \\u001b[2K\"}'; fi\n");

@@ -170,10 +170,17 @@ as_both! {
             // Inside what is writable only a mount can do it: without, the layer is missing, and required here.
             let toml = format!("{STRICT}[filesystem]\nwrite = [\"{data}/open\"]\ndeny = [\"{data}/open/deep/secret\"]\n{}", scene::rule());
             let attack = format!("read:{data}/open/deep/secret");
+            // Under another name it would lie open to the next run, and what it was called would be free.
+            let moved = format!("rename:{data}/open/deep:{data}/open/moved");
+            for dir in ["open", "open/deep"] {
+                bench.give(format!("{data}/{dir}").as_ref());
+            }
             let call = ground.call(bench, &toml);
             if ground.mounts() {
-                let (outcomes, answer) = scene::attempt_by(call, &words(&[&attack]));
+                let (outcomes, answer) = scene::attempt_by(call, &words(&[&attack, &moved]));
                 assert!(outcomes[&attack].starts_with("refused"), "{}", answer.show());
+                assert!(outcomes[&moved].starts_with("refused"), "{}", answer.show());
+                assert!(fs::exists(format!("{data}/open/deep/secret")).expect("a look"), "{}", answer.show());
             } else {
                 scene::unavailable(&call.run([scene::attacker().to_str().expect("UTF-8"), &attack]), &["filesystem", "secret"]);
             }

@@ -1,5 +1,6 @@
 //! Limits and confinement as a list of names and values: bound to, and shown.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,6 +108,13 @@ fn filesystem_of(filesystem: &Filesystem, all: &mut Vec<Setting>) {
     }
     let both = map.iter().flat_map(|(there, here)| [there, here]);
     list(all, "map", Some(both.map(|path| path.as_os_str().as_bytes()).collect()));
+}
+
+/// `[filesystem] map`, as [`of`] wrote it.
+pub(super) fn map_of(settings: &[Setting]) -> Vec<(PathBuf, PathBuf)> {
+    let both = settings.iter().find(|setting| setting.name == "map").map(|setting| setting.values.as_slice());
+    let path = |bytes: &Bytes| PathBuf::from(OsStr::from_bytes(&bytes.0));
+    both.unwrap_or_default().chunks_exact(2).map(|pair| (path(&pair[0]), path(&pair[1]))).collect()
 }
 
 fn tree(kind: TreeKind) -> &'static str {

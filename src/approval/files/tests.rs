@@ -12,7 +12,7 @@ type Name = (usize, String, Option<u64>);
 
 fn names(scene: &Scene, words: &[&str]) -> Result<Vec<Name>, Box<Denial>> {
     let cwd = fs::File::open(&scene.dir).unwrap();
-    let found = named(cwd.as_fd(), words)?;
+    let found = named(Ground { dir: cwd.as_fd(), cwd: &scene.dir, map: &[] }, words)?;
     let text = |bytes: &Bytes| String::from_utf8(bytes.0.clone()).unwrap();
     Ok(found.iter().map(|n| (n.word, text(&n.path), n.content.as_ref().map(|c| c.size))).collect())
 }
@@ -66,6 +66,99 @@ fn files_are_found_in_all_the_ways_words_name_them() {
         file(20, "sub/../a"),
     ];
     assert_eq!(names(&scene, &words).unwrap(), expected, "the program itself is bound apart");
+}
+
+#[test]
+fn files_are_found_inside_of_words_too() {
+    let scene = Scene::new();
+    scene.file("a", "12345");
+    scene.file("b", "1");
+    fs::create_dir(scene.dir.join("sub")).unwrap();
+    let url = format!("file://{}", scene.dir.join("a").display());
+    for (word, expected) in [
+        ("-xfa", &["a"][..]),
+        ("-xvfa", &["a"]),
+        ("-xf@a", &["a"]),
+        ("-Wl,a", &["a"]),
+        ("--x=y=a", &["a"]),
+        ("name=@a;type=b", &["a", "b"]),
+        ("@@a", &["a"]),
+        ("a:b", &["a", "b"]),
+        ("host:a,none", &["a"]),
+        ("x:sub", &[]),
+        ("--xfa", &[]),
+        (&url, &[url.strip_prefix("file:").unwrap()]),
+    ] {
+        let found = names(&scene, &["x", word]).unwrap();
+        assert_eq!(found.iter().map(|name| &name.1).collect::<Vec<_>>(), expected, "{word}");
+    }
+    let word = ",".repeat(MOST_LOOKS);
+    assert!(names(&scene, &["x", &word]).is_ok(), "nothing to look up");
+    let word = ",x".repeat(MOST_LOOKS / 2 + 1);
+    assert!(names(&scene, &["x", &word]).is_ok(), "the same again");
+    let words: Vec<String> = (0..=MOST_LOOKS).map(|n| n.to_string()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert!(names(&scene, &words).is_ok());
+    let denial = names(&scene, &[&words[..], &["one more"]].concat()).unwrap_err();
+    assert!(denial.message.contains("too many parts"), "{}", denial.message);
+}
+
+#[test]
+fn what_proc_leads_to_is_what_it_is_for_the_run_or_cannot_be_bound() {
+    let scene = Scene::new();
+    scene.file("a", "12345");
+    symlink("/proc/self/cwd", scene.dir.join("here")).unwrap();
+    let absolute = format!("/proc/self/root{}", scene.dir.join("a").display());
+    for word in ["/proc/self/cwd/a", "/proc/thread-self/cwd/./a", &absolute, "-f/proc/self/cwd/a"] {
+        let found = names(&scene, &["x", word]).unwrap();
+        assert_eq!(found.first().map(|name| name.2), Some(Some(5)), "{word}");
+    }
+    for word in ["/dev/stdin", "/dev/fd/3", "/proc/self/fd/0", "/proc/self/exe"] {
+        assert_eq!(names(&scene, &["x", word]).unwrap(), [], "{word}");
+    }
+    let cargo = std::env::current_dir().unwrap().join("Cargo.toml");
+    assert!(cargo.exists(), "guardexec's own working directory has it");
+    let own = format!("/proc/{}/cwd/Cargo.toml", std::process::id());
+    for word in ["here/Cargo.toml", &own] {
+        let denial = names(&scene, &["x", word]).unwrap_err();
+        assert!(denial.message.contains("a link of /proc leads to it"), "{word}: {}", denial.message);
+    }
+}
+
+#[test]
+fn what_is_mapped_is_found_where_the_run_sees_it() {
+    let scene = Scene::new();
+    scene.file("real/x", "123");
+    scene.file("real/sub/y", "1234");
+    scene.file("inner", "12345");
+    scene.file("work/own", "1");
+    symlink("/shown/x", scene.dir.join("work/link")).unwrap();
+    symlink("../x", scene.dir.join("real/sub/up")).unwrap();
+    symlink("loop", scene.dir.join("work/loop")).unwrap();
+    let (cwd, at) = (scene.dir.join("work"), |name: &str| scene.dir.join(name));
+    let map = [("/shown".into(), at("real")), ("/shown/deep".into(), at("inner"))];
+    let dir = fs::File::open(&cwd).unwrap();
+    let up = "../".repeat(cwd.components().count());
+    let climbed = format!("{up}shown/x");
+    for (word, size) in [
+        ("/shown/x", Some(3)),
+        ("/shown/sub/y", Some(4)),
+        ("/shown/sub/../x", Some(3)),
+        ("/shown/sub/up", Some(3)),
+        ("/shown/deep", Some(5)),
+        ("-f/shown/x", Some(3)),
+        ("link", Some(3)),
+        (&climbed, Some(3)),
+        ("own", Some(1)),
+        ("/shown/none", None),
+        ("/shownx", None),
+        ("loop", None),
+    ] {
+        let ground = Ground { dir: dir.as_fd(), cwd: &cwd, map: &map };
+        let found = named(ground, &["x", word]).unwrap();
+        let sizes: Vec<u64> = found.iter().filter_map(|name| Some(name.content.as_ref()?.size)).collect();
+        assert_eq!(sizes.first().copied(), size, "{word}");
+    }
 }
 
 #[test]

@@ -130,9 +130,9 @@ fn named_for(home: Option<&Path>, git: &Path, top: &Path) -> Vec<PathBuf> {
 }
 
 impl Kept {
-    /// Keeps files of the guard's own that lie in writable trees: each stays as it is, and no directory above it can
-    /// be renamed away and planted again.
-    pub fn hold_in_place(&mut self, files: &[PathBuf], writable: &[PathBuf]) {
+    /// Keeps where they are the guard's own files and what is hidden, as far as they lie in writable trees: no directory
+    /// above can be renamed away, which would show what it hides to the next run, and let this one plant another in its place.
+    pub fn hold_in_place<'p>(&mut self, files: impl Iterator<Item = &'p Path>, writable: &[PathBuf]) {
         for file in files {
             let above = file.ancestors().skip(1).take_while(|dir| !writable.iter().any(|w| w == dir));
             if file.exists() && writable.iter().any(|w| file.starts_with(w)) {
