@@ -147,6 +147,7 @@ fn a_request_has_no_output() {
     let scene = Scene::new();
     let bound = scene.bound(asking(["sh"]));
     let paper = Paper { bound: &bound, evidence: None, output: None, entry: None, lately: None };
+    assert!(!paper.screen().starts_with("output "), "{}", paper.screen());
     assert!(
         paper.document()["output"].is_null() && !paper.screen().contains("\noutput "),
         "{}",
