@@ -2,6 +2,8 @@
 PREFIX ?= /usr/local
 MUSL := $(shell uname -m)-unknown-linux-musl
 HAVE_MUSL := $(shell rustup target list --installed 2>/dev/null | grep -x $(MUSL))
+# SQLite is C: it needs a compiler for the same C library (Debian's musl-tools).
+MUSL_CC := $(shell command -v musl-gcc || command -v $(shell uname -m)-linux-musl-gcc)
 
 .PHONY: build test test-kernels release bench lint fuzz install clean
 
@@ -18,10 +20,10 @@ lint:
 # A static binary: on the musl target where rustup has it or can add it (its start-up is a third of glibc's),
 # else a static glibc one. The file is target/guardexec either way.
 release:
-	@if [ -n "$(HAVE_MUSL)" ] || rustup target add $(MUSL) >/dev/null 2>&1; then \
+	@if [ -n "$(MUSL_CC)" ] && { [ -n "$(HAVE_MUSL)" ] || rustup target add $(MUSL) >/dev/null 2>&1; }; then \
 		cargo build --release --target $(MUSL) && cp target/$(MUSL)/release/guardexec target/guardexec; \
 	else \
-		echo "no musl target: building a static glibc binary" >&2; \
+		echo "no musl target or no musl-gcc (musl-tools): building a static glibc binary" >&2; \
 		RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $$(uname -m)-unknown-linux-gnu \
 			&& cp target/$$(uname -m)-unknown-linux-gnu/release/guardexec target/guardexec; \
 	fi

@@ -7,13 +7,13 @@
 //! ```text
 //! argv, env, cwd       TOML                                             JSON, exit status, audit line
 //!       |                |                                                      ^
-//! cli -> request      policy                                                 report
-//!           \          /                                                        ^
-//!            program  /                                                         |
-//!                \   /                                                          |
-//!              decision -> (Grant) -> sandbox -> (Confinement) -> run -> (Ended)
-//!                               \                                                /
-//!                                `--> action (what guardexec does itself) ------'
+//! cli -> request      policy                                                       report
+//!           \          /                                                              ^
+//!            program  /          state                                               |
+//!                \   /             |                                                  |
+//!              decision -> approval -> (Grant) -> sandbox -> (Confinement) -> run -> (Ended) -> guard
+//!              switch, hook: asked on the way     \                                  /
+//!                                                  `--> action ---------------------'
 //! ```
 //!
 //! | word | meaning |
@@ -26,6 +26,11 @@
 //! | run | the child, all its descendants, their limits and their output |
 //! | tool | a name with typed parameters, for a command that the caller never writes or for a built-in action |
 //! | action | what guardexec does itself beneath one directory: read, write, list, delete |
+//! | switch | the file that stops everything, or what it names |
+//! | state | the store of approvals, counters and sessions, which many processes share |
+//! | approval | a person's answer to one request, bound to all of it and used once |
+//! | hook | a program of the policy's own: a check, a confirmation, an alert |
+//! | guard | checks of the policy's own, on a request and on an output |
 //! | ended | how the run ended: what was really so, never what was asked for |
 //!
 //! The way through the house is [`perform`].

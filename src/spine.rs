@@ -1,6 +1,7 @@
 //! The way through the house: one request to one result, step by step.
 
 mod aftermath;
+mod apart;
 mod asking;
 mod authorize;
 mod conclude;
@@ -25,7 +26,7 @@ use release::Wants;
 use crate::decision::{self, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
-use crate::policy::model::{Policy, Profile, Syntax};
+use crate::policy::model::{Policy, Syntax};
 use crate::policy::oversight::{self, Led, Role};
 use crate::policy::stack::{Search, Stack};
 use crate::report::result::ResultDoc;
@@ -296,14 +297,13 @@ fn carry_out(
 
 /// The grant as what the kernel is to enforce.
 fn confine(mut grant: Grant, authority: &Authority<'_>) -> Result<Confinement, PrepareError> {
-    let Authority { policies, facts, store, .. } = authority;
-    if oversight::needs_state(policies) && grant.wanted.profile != Profile::Host {
-        // Who can read the store sees what others asked for, and who can write it approves himself.
-        grant.wanted.filesystem.deny.get_or_insert_default().push(store.to_path_buf());
-    }
+    let Authority { policies, facts, .. } = authority;
+    let mut guarded = guarded(policies);
+    apart::keep(&mut grant, &mut guarded, authority)?;
     let tmp = facts.variable(b"TMPDIR").map(PathBuf::from);
-    Ok(Confinement::prepare(grant, guarded(policies))?
+    Ok(Confinement::prepare(grant, guarded)?
         .with_caller_tmp(tmp)
+        .without(apart::unmade(policies))
         .stopped_by(
             policies.iter().filter_map(|p| Some(p.oversight.kill_switch.as_ref()?.file.clone())).collect(),
         )
@@ -319,7 +319,7 @@ fn unconfined(doc: &mut ResultDoc, error: &PrepareError) {
 /// The files that policies lead to: themselves, what they extend, and the audit files with what belongs to them.
 fn guarded(policies: &[Policy]) -> Vec<PathBuf> {
     let sources = policies.iter().flat_map(|p| &p.sources).map(|s| s.path.to_path_buf());
-    // The store is a directory, and kept out of sight besides: see `confine`. A further word of a hook may name anything,
+    // The store is a directory, and kept out of sight besides: see `apart`. A further word of a hook may name anything,
     // and what is no file is not the policy's own.
     let file = |led: &Led<'_>| match led.role {
         Role::State => false,

@@ -87,8 +87,8 @@ as_both! {
     fn explain_names_every_stage_and_rule(bench) {
         let a = explain(bench, RULES, &["--json"], &["touch", "x"]);
         let stages: Vec<&str> = a.json["stages"].as_array().expect("a list").iter().filter_map(|s| s["stage"].as_str()).collect();
-        assert_eq!(stages.first().zip(stages.last()), Some((&"request", &"decision")), "{}", a.show());
-        assert!(["command", "program", "arguments"].iter().all(|s| stages.contains(s)), "{}", a.show());
+        assert_eq!(stages.first().zip(stages.last()), Some((&"request", &"approval")), "{}", a.show());
+        assert!(["command", "program", "arguments", "decision"].iter().all(|s| stages.contains(s)), "{}", a.show());
         assert_eq!(a.json["rule"]["id"], "touching", "{}", a.show());
         assert!(a.json["program"]["sha256"].is_string(), "a person has to know what was approved: {}", a.show());
         let a = explain(bench, RULES, &["--json", "--command", "true; rm"], &["x"]);

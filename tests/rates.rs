@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::outside::{ready, through};
-use crate::harness::{Answer, Bench, Call};
+use crate::harness::{Answer, Bench, Call, read_audit};
 
 /// Rules and tools that leave a line in `work/ran` for every run that really happened.
 fn rules(bench: &Bench, more: &str) -> String {
@@ -233,7 +233,22 @@ as_both! {
         }
         leave(with("b")).denied_by("session", &["session 'b' is halted: 2 of its calls were denied in run "]);
         let resume = |id: &str| bench.call().opt(["session", "resume", id, "-p"]).opt([bench.dir.join("policy.toml")]).raw();
+        // Letting go on is recorded, or does not happen.
+        let audit = bench.dir.join("audit.jsonl");
+        fs::set_permissions(&audit, fs::Permissions::from_mode(0o666)).expect("chmod");
+        let unrecorded = resume("a");
+        assert_eq!(unrecorded.exit, 125, "{}", unrecorded.show());
+        assert!(unrecorded.stderr.contains("nothing was changed"), "{}", unrecorded.stderr);
+        fs::set_permissions(&audit, fs::Permissions::from_mode(0o600)).expect("chmod");
+        leave(with("a")).denied_by("session", &["has had its 2 runs"]);
         assert_eq!((resume("a").exit, resume("b").exit), (0, 0));
+        let told: Vec<Value> = read_audit(&audit).into_iter().filter(|r| r["event"] == "session").collect();
+        let of = |key: &str| told.iter().map(|r| r[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of("session"), ["b", "a", "b"]);
+        assert_eq!(of("state"), ["halted", "resumed", "resumed"]);
+        let reason = "2 of its calls were denied";
+        assert_eq!(of("reason"), [json!(reason), Value::Null, json!(reason)]);
+        assert!(told[2]["by"].as_str().is_some_and(|by| by.contains("(uid ")), "{told:?}");
         leave(with("a")).ok("");
         leave(with("b")).ok("");
         with("b").run(["rm"]).denied_by("command", &[]);

@@ -20,6 +20,7 @@ mod explain;
 mod limits;
 mod messages;
 mod output;
+mod oversight;
 mod passing;
 mod policies;
 mod rates;

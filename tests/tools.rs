@@ -3,6 +3,8 @@
 mod actions;
 mod offered;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -22,6 +24,15 @@ pub(super) fn tool<'b>(call: Call<'b>, name: &str, args: &[&str]) -> Answer {
 pub(super) fn request(call: Call<'_>, name: &str, arguments: &Value) -> Answer {
     let text = json!({ "tool": name, "arguments": arguments }).to_string();
     call.opt(["--request", "-"]).stdin(text).finish()
+}
+
+/// What is asked about is filed: in a store of the test's own.
+pub(super) fn filing(call: Call<'_>) -> Call<'_> {
+    let state = call.bench.dir.join("state");
+    fs::create_dir_all(&state).expect("mkdir");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("chmod");
+    call.bench.give(&state);
+    call.opt(["--state".as_ref(), state.as_os_str()])
 }
 
 fn show(bench: &Bench) -> PathBuf {
@@ -226,7 +237,7 @@ as_both! {
         answer.denied_by("arguments", &["blocked: tool 't' comes to different things in two of the policies (", "policy.toml:", "second.toml:"]);
         tool(stacked(&open, &format!("deny = [\"show\"]\n{open}")), "t", &["v=a"]).denied_by("command", &["blocked: command '", "/bin/show' is denied by rule 'deny:show' ("]);
         let ask = "[[rule]]\nid = \"look\"\nprogram = \"SHOW\"\ndecision = \"ask\"\nreason = \"look first\"\noperands = [{ choices = [\"a\"] }]\n".replace("SHOW", &show.display().to_string());
-        let answer = tool(stacked(&open, &format!("{open}{ask}")), "t", &["v=a"]);
+        let answer = tool(filing(stacked(&open, &format!("{open}{ask}"))), "t", &["v=a"]);
         assert_eq!((answer.status(), answer.exit, answer.str("reason")), ("needs_approval", 75, "look first"), "{}", answer.show());
         tool(stacked(&open, &format!("{open}{ask}")), "t", &["v=b"]).ok("1<b>");
     }
@@ -236,11 +247,11 @@ as_both! {
     fn a_tool_asks_by_itself_and_above_a_figure(bench) {
         let call = |decision: &str| showing(bench, ", \"{amount}\"", &format!("decision = \"{decision}\"\nparams.amount = {{ type = \"number\", ask_above = 100 }}\n"));
         tool(call("allow"), "t", &["amount=100"]).ok("1<100>");
-        let answer = tool(call("allow"), "t", &["amount=100.5"]);
+        let answer = tool(filing(call("allow")), "t", &["amount=100.5"]);
         assert_eq!((answer.status(), answer.exit, answer.str("decision")), ("needs_approval", 75, "ask"), "{}", answer.show());
         assert!(answer.str("text").contains("argument 'amount' is 100.5, more than ask_above 100"), "{}", answer.str("text"));
         answer.nothing_ran();
-        let answer = tool(call("ask"), "t", &["amount=1"]);
+        let answer = tool(filing(call("ask")), "t", &["amount=1"]);
         assert_eq!((answer.status(), answer.str("reason")), ("needs_approval", "tool 't' wants a person to approve it"), "{}", answer.show());
     }
 }
@@ -251,7 +262,7 @@ as_both! {
         let policy = "[tools.here]\ndescription = \"d\"\nargv = [\"pwd\"]\ndecision = \"allow\"\n[tools.wait]\ndescription = \"d\"\nargv = [\"sleep\", \"{n}\"]\n\
                       decision = \"allow\"\nlimits = { wall_time = \"200ms\" }\nparams.n = { type = \"integer\", min_value = 0 }\n[tools.gone]\ndescription = \"d\"\n\
                       argv = [\"no-such-program\"]\ndecision = \"allow\"\n[filesystem]\ncwd = [\"./work\"]\n";
-        std::fs::create_dir(bench.work().join("sub")).expect("mkdir");
+        fs::create_dir(bench.work().join("sub")).expect("mkdir");
         bench.give(&bench.work().join("sub"));
         let here = bench.work().join("sub").display().to_string();
         let answer = tool(bench.policy(policy).opt(["--cwd", "sub"]), "here", &[]);

@@ -238,11 +238,15 @@ impl Bound {
                 opened.map_err(|_| unbindable_file(&file.path.0, "it cannot be executed any more"))?;
             *file = bound_program(&opened)?;
         }
-        now.files = match (&self.program, self.files.first()) {
+        now.files.retain(|named| named.word == 0);
+        for interpreter in &mut now.files {
+            interpreter.content = Some(files::content_of(&path(&interpreter.path))?);
+        }
+        now.files.extend(match (&self.program, self.files.first()) {
             // Of a built-in action, the one file that it is about.
             (None, Some(named)) => files::named(cwd.as_fd(), &[b"", named.path.0.as_slice()])?,
             _ => files::named(cwd.as_fd(), &self.argv)?,
-        };
+        });
         if let BoundInput::File(file) = &mut now.stdin {
             file.content = files::content_of(&path(&file.path))?;
         }
@@ -274,13 +278,17 @@ fn bound_program(program: &Program) -> Result<BoundFile, Box<Denial>> {
     Ok(BoundFile { path: path.into(), content: Content { size, sha256 } })
 }
 
-/// What words name; of a built-in action, the file that it is about.
+/// What interprets the program, and what words name; of a built-in action, the file that it is about.
 fn named(grant: &Grant, argv: &[&[u8]]) -> Result<Vec<Named>, Box<Denial>> {
     let action = grant.tool.as_ref().and_then(|tool| tool.action.as_ref());
-    match action.map(|action| action.path.as_os_str().as_bytes()) {
-        Some(path) => files::named(grant.cwd_fd.as_fd(), &[b"", path]),
-        None => files::named(grant.cwd_fd.as_fd(), argv),
+    if let Some(action) = action {
+        return files::named(grant.cwd_fd.as_fd(), &[b"", action.path.as_os_str().as_bytes()]);
     }
+    let interpreters =
+        grant.program.as_ref().map(|program| files::interpreters(program, &grant.wanted.path)).transpose()?;
+    let mut all = interpreters.unwrap_or_default();
+    all.extend(files::named(grant.cwd_fd.as_fd(), argv)?);
+    Ok(all)
 }
 
 fn variable(entry: &[u8]) -> Variable {

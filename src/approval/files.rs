@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag};
@@ -22,7 +22,8 @@ use sha2::{Digest as _, Sha256};
 use super::bytes::Bytes;
 use super::refusal::{unbindable, unbindable_file};
 use crate::decision::Denial;
-use crate::program::descriptor_path;
+use crate::hook;
+use crate::program::{self, Program, descriptor_path};
 use crate::request::quote;
 use crate::sys::hex;
 
@@ -45,10 +46,10 @@ pub struct Content {
     pub sha256: String,
 }
 
-/// A word, or a part of one, that names something.
+/// A word, or a part of one, that names something; or what interprets the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// Which word of the command; the program is 0.
+    /// Which word of the command. 0, the program, stands for what interprets it; a built-in action's file is 1.
     pub word: usize,
     /// The path as it stands in the word.
     pub path: Bytes,
@@ -90,6 +91,35 @@ pub fn named<W: AsRef<[u8]>>(cwd: BorrowedFd<'_>, argv: &[W]) -> Result<Vec<Name
         }
     }
     Ok(names)
+}
+
+/// What interprets a script, link by link, and what `env` looks up in `path` for it: whoever can change one of these decides
+/// what runs.
+///
+/// # Errors
+/// One of them cannot be read or is too large.
+pub fn interpreters(program: &Program, path: &[PathBuf]) -> Result<Vec<Named>, Box<Denial>> {
+    let mut all = Vec::new();
+    let mut words = program::interpreter_line(program);
+    for _ in 0..hook::INTERPRETERS {
+        let Some(first) = words.first().map(PathBuf::from) else { break };
+        // Where it is not there, the start fails by itself.
+        let Ok(found) = program::open_absolute(&first) else { break };
+        all.push(interpreter(&first)?);
+        if first.file_name() == Some(OsStr::new("env"))
+            && let Some(name) = hook::started_by_env(&words[1..])
+            && let Ok(started) =
+                program::find(name, path).or_else(|_| program::open_absolute(Path::new(name)))
+        {
+            all.push(interpreter(&started.path)?);
+        }
+        words = program::interpreter_line(&found);
+    }
+    Ok(all)
+}
+
+fn interpreter(path: &Path) -> Result<Named, Box<Denial>> {
+    Ok(Named { word: 0, path: path.as_os_str().as_bytes().into(), content: Some(content_of(path)?) })
 }
 
 /// What the regular file at a path holds; relative paths count from where guardexec was started.

@@ -171,7 +171,11 @@ impl Screen {
                 .as_ref()
                 .map_or_else(|| "directory, its content is not bound".into(), content_of);
             let path = display(&named.path.0);
-            self.row("file", &if bound.argv.is_empty() { path } else { format!("[{}] {path}", named.word) });
+            match named.word {
+                0 => self.row("run by", &path),
+                _ if bound.argv.is_empty() => self.row("file", &path),
+                word => self.row("file", &format!("[{word}] {path}")),
+            }
             self.more(&what);
         }
         let mut label = "env";

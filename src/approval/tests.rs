@@ -28,6 +28,30 @@ impl Scene {
         )
     }
 
+    /// Another process's scene. It is that one's to remove.
+    pub fn again(dir: PathBuf) -> Scene {
+        let facts = Scene::facts(&dir);
+        let policy = Scene::load(&dir.join("policy.toml"));
+        Scene { dir, policy, facts }
+    }
+
+    fn facts(dir: &Path) -> Facts {
+        Facts {
+            env: vec![(b"LANG".to_vec(), b"C".to_vec())],
+            start_dir: Some(dir.to_path_buf()),
+            user: "someone".into(),
+            home: "/usr/share".into(),
+            agent: None,
+        }
+    }
+
+    fn load(path: &Path) -> Vec<Policy> {
+        let context = LoadContext { home: "/usr/share".into(), uid: nix::unistd::geteuid().as_raw() };
+        let policy = load(path, &context).unwrap_or_else(|e| panic!("{e}"));
+        policy.compile_all().expect("patterns");
+        vec![policy]
+    }
+
     pub fn under(policy: &str) -> Scene {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -35,13 +59,7 @@ impl Scene {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a directory");
         let dir = fs::canonicalize(dir).expect("canonical");
-        let facts = Facts {
-            env: vec![(b"LANG".to_vec(), b"C".to_vec())],
-            start_dir: Some(dir.clone()),
-            user: "someone".into(),
-            home: "/usr/share".into(),
-            agent: None,
-        };
+        let facts = Scene::facts(&dir);
         let mut scene = Scene { dir, policy: Vec::new(), facts };
         scene.rewrite_policy(policy);
         scene
@@ -49,10 +67,7 @@ impl Scene {
 
     pub fn rewrite_policy(&mut self, text: &str) {
         let path = self.file("policy.toml", format!("version = 1\n{text}"));
-        let context = LoadContext { home: "/usr/share".into(), uid: nix::unistd::geteuid().as_raw() };
-        let policy = load(&path, &context).unwrap_or_else(|e| panic!("{e}"));
-        policy.compile_all().expect("patterns");
-        self.policy = vec![policy];
+        self.policy = Scene::load(&path);
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {

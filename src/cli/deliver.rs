@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use super::args::Format;
 use super::meant::OutputOptions;
+use crate::report::json;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
 use crate::sys::fd;
@@ -67,18 +68,19 @@ impl Copies {
 /// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells.
 pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let doc = &answer.doc;
-    let mut line = doc.to_line();
-    line.push('\n');
     let refused = doc.error.as_ref().is_some_and(|error| error.kind == RESULT_TARGET);
     let spared =
         |output: &Output| refused || (doc.policy.is_empty() && !output.holds_no_more_than_a_result());
-    for mut output in copies.outputs.into_iter().filter(|output| !spared(output)) {
+    let copies: Vec<Output> = copies.outputs.into_iter().filter(|output| !spared(output)).collect();
+    let line = if copies.is_empty() { String::new() } else { doc.to_line() + "\n" };
+    for mut output in copies {
         if let Err(error) = output.write(line.as_bytes()) {
             say(&format!("guardexec: cannot write the result: {error}"));
         }
     }
     match options.format {
-        Format::Json => put(line.as_bytes()),
+        // A closed standard output is no reason to fail.
+        Format::Json => drop(json::write_line(doc, io::stdout().lock())),
         Format::Text => {
             let mut text = doc.text.clone();
             if !text.ends_with('\n') {

@@ -1,12 +1,18 @@
 //! `session`: sessions, and letting a halted one go on.
 
+use std::time::SystemTime;
+
 use serde_json::json;
 
 use super::args::{IdArgs, SessionVerb, SessionsArgs};
 use super::deliver::{put, say};
-use super::store::{self, Kept, unusable};
+use super::store::{self, Kept, UNUSABLE, unusable};
 use super::verbs::print_json;
 use crate::Surroundings;
+use crate::approval::screen::person;
+use crate::report::audit::AuditError;
+use crate::report::run_id;
+use crate::report::trail::Trail;
 use crate::request::quote::{display, escape_text};
 use crate::state::sessions::{self, Halt, Session, SessionEvent};
 use crate::state::{Moment, Store};
@@ -82,10 +88,7 @@ fn known(kept: &Kept, id: &str) -> Result<(Session, Vec<SessionEvent>), u8> {
         }),
         None => Ok(None),
     };
-    found.map_err(|error| unusable(&error))?.ok_or_else(|| {
-        say(&format!("guardexec: no session {}", display(id.as_bytes())));
-        UNKNOWN
-    })
+    found.map_err(|error| unusable(&error))?.ok_or_else(|| unknown(id))
 }
 
 fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
@@ -98,12 +101,9 @@ fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
     }
     let kept = store::find(&args.policy, around, false)?;
     known(&kept, &args.id)?;
-    let by = Person::here().user;
-    let resumed = Store::open(&kept.dir).and_then(|mut store| {
-        store.transaction(|tx, now| Ok((sessions::resume_session(tx, now, &args.id, &by)?, now.clone())))
-    });
-    let (before, now): (Option<Session>, Moment) = resumed.map_err(|error| unusable(&error))?;
-    let before = before.and_then(|session| session.halted);
+    let by = person(&Person::here());
+    let (before, now) = record_and_resume(&kept, &args.id, &by)?;
+    let before = before.halted;
     if args.json {
         print_json(&json!({
             "id": args.id,
@@ -117,6 +117,37 @@ fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
         before.map(|halt| format!(", which was halted: {}", escape_text(&halt.reason))).unwrap_or_default();
     put(format!("session {} may go on{was}\n", display(args.id.as_bytes())).as_bytes());
     Ok(())
+}
+
+/// Lets the session go on and records that, both or neither. Gives it as it was.
+fn record_and_resume(kept: &Kept, id: &str, by: &str) -> Result<(Session, Moment), u8> {
+    let mut trail = Trail::open(&kept.policies).map_err(|error| unrecorded(&error))?;
+    let run_id = run_id::new(SystemTime::now());
+    let resumed = Store::open(&kept.dir).and_then(|mut store| {
+        store.attempt(|tx, now| {
+            let Some(before) = sessions::resume_session(tx, now, id, by)? else {
+                return Ok(Err(unknown(id)));
+            };
+            let reason = before.halted.as_ref().map(|halt| halt.reason.as_str());
+            Ok(match trail.resumed(&run_id, id, by, reason) {
+                Ok(()) => Ok((before, now.clone())),
+                Err(error) => Err(unrecorded(&error)),
+            })
+        })
+    });
+    resumed.map_err(|error| unusable(&error))?
+}
+
+/// Says that it cannot be recorded; gives the exit status.
+fn unrecorded(error: &AuditError) -> u8 {
+    say(&escape_text(&format!("guardexec: error: {error}; nothing was changed; {}", error.hint())));
+    UNUSABLE
+}
+
+/// Says that there is no such session; gives the exit status.
+fn unknown(id: &str) -> u8 {
+    say(&format!("guardexec: no session {}", display(id.as_bytes())));
+    UNKNOWN
 }
 
 fn line(session: &Session) -> String {

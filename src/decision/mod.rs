@@ -272,7 +272,9 @@ impl Grant {
     /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows.
     pub(crate) fn ask_for(&mut self, reason: String) {
         self.verdict = Verdict::Ask;
-        self.asks.push(reason);
+        if !self.asks.contains(&reason) {
+            self.asks.push(reason);
+        }
     }
 
     /// All who had to be asked have agreed. Only `approval` answers, and what it answers is the asking alone.

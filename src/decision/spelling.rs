@@ -1,154 +1,42 @@
 //! How programs spell their flags: the tables and the letters behind closed and open rules.
 
 use crate::policy::model::Flag;
+use crate::policy::names::Names;
 
 /// Programs whose flags are words behind a single dash (`-name`, `-exec`, `-TT`), so that `-rn` is one flag and not two.
 /// A rule that lists such a flag says the same for its program.
-const SINGLE_DASH: &[&str] = &[
-    "7z",
-    "7za",
-    "7zz",
-    "Xorg",
-    "animate",
-    "ant",
-    "aria2c",
-    "asciidoctor",
-    "blender",
-    "c++",
-    "cc",
-    "clang",
-    "clang++",
-    "cmake",
-    "compare",
-    "composite",
-    "consul",
-    "convert",
-    "cpp",
-    "csc",
-    "dart",
-    "display",
-    "dotnet",
-    "dvips",
-    "emacs",
-    "erl",
-    "erlc",
-    "ffmpeg",
-    "ffplay",
-    "ffprobe",
-    "find",
-    "g++",
-    "gcc",
-    "gdb",
-    "gfortran",
-    "ghc",
-    "gnuplot",
-    "go",
-    "gofmt",
-    "groovy",
-    "gs",
-    "helix",
-    "identify",
-    "import",
-    "inkscape",
-    "ip",
-    "ip6tables",
-    "iptables",
-    "jar",
-    "java",
-    "javac",
-    "javadoc",
-    "jshell",
-    "keytool",
-    "kotlin",
-    "kotlinc",
-    "latex",
-    "ld",
-    "ld.gold",
-    "ld.lld",
-    "lualatex",
-    "magick",
-    "mencoder",
-    "mkisofs",
-    "mogrify",
-    "mongo",
-    "mono",
-    "montage",
-    "mplayer",
-    "mpv",
-    "msbuild",
-    "mvn",
-    "nft",
-    "nmap",
-    "nomad",
-    "ocaml",
-    "ocamlc",
-    "ocamlfind",
-    "ocamlopt",
-    "openssl",
-    "packer",
-    "pdflatex",
-    "pdftex",
-    "pdftotext",
-    "php",
-    "qemu-img",
-    "qemu-system-x86_64",
-    "rar",
-    "scala",
-    "scalac",
-    "screen",
-    "setxkbmap",
-    "sox",
-    "sqlite3",
-    "swift",
-    "swiftc",
-    "tc",
-    "terraform",
-    "tex",
-    "tofu",
-    "unrar",
-    "unzip",
-    "vault",
-    "vim",
-    "virsh",
-    "vlc",
-    "xauth",
-    "xelatex",
-    "xetex",
-    "xorriso",
-    "xrandr",
-    "xset",
-    "xterm",
-    "zip",
-];
+const SINGLE_DASH: Names = Names::new(
+    "
+    7z 7za 7zz Xorg animate ant aria2c asciidoctor blender c++ cc clang clang++ cmake compare composite consul
+    convert cpp csc dart display dotnet dvips emacs erl erlc ffmpeg ffplay ffprobe find g++ gcc gdb gfortran ghc
+    gnuplot go gofmt groovy gs helix identify import inkscape ip ip6tables iptables jar java javac javadoc
+    jshell keytool kotlin kotlinc latex ld ld.gold ld.lld lualatex magick mencoder mkisofs mogrify mongo mono
+    montage mplayer mpv msbuild mvn nft nmap nomad ocaml ocamlc ocamlfind ocamlopt openssl packer pdflatex
+    pdftex pdftotext php qemu-img qemu-system-x86_64 rar scala scalac screen setxkbmap sox sqlite3 swift swiftc
+    tc terraform tex tofu unrar unzip vault vim virsh vlc xauth xelatex xetex xorriso xrandr xset xterm zip
+",
+);
 
 /// Programs that read a first word without a dash as a bundle of flags (`tar xfC`, `ps aux`).
 const OLD_STYLE: &[&str] = &["ar", "bsdtar", "gar", "gtar", "ps", "tar"];
 
 /// Programs that read words with a dash as flags, or as what they do, also behind a `--`: `find -- . -delete` deletes.
-const DASHES_NEVER_END: &[&str] = &[
-    "bfs",
-    "compare",
-    "composite",
-    "convert",
-    "ffmpeg",
-    "ffprobe",
-    "find",
-    "gfind",
-    "identify",
-    "magick",
-    "mogrify",
-    "montage",
-];
+const DASHES_NEVER_END: Names = Names::new(
+    "
+    bfs compare composite convert ffmpeg ffprobe find gfind identify magick mogrify montage
+",
+);
 
 /// Programs that accept the beginning of a subcommand for the whole (`ip l`, `npm i`, `hg st`).
-const SHORT_SUBCOMMANDS: &[&str] = &[
-    "bridge", "btrfs", "dcb", "devlink", "gdb", "hg", "ip", "lftp", "lvm", "nmcli", "npm", "pnpm", "rdma",
-    "tc", "tipc", "vdpa", "virsh",
-];
+const SHORT_SUBCOMMANDS: Names = Names::new(
+    "
+    bridge btrfs dcb devlink gdb hg ip lftp lvm nmcli npm pnpm rdma tc tipc vdpa virsh
+",
+);
 
 /// Whether one of a program's names stands in a table, also with what distributions add to it: `gcc-12` and
 /// `x86_64-linux-gnu-gcc` are `gcc`.
-fn stand_in(table: &[&str], names: &[&[u8]]) -> bool {
+fn stand_in(table: Names, names: &[&[u8]]) -> bool {
     names.iter().any(|name| {
         let end = name.iter().rposition(|b| !b.is_ascii_digit() && !b".-".contains(b)).map_or(0, |i| i + 1);
         let bare = &name[..end];

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use attend::{run, run_all};
-pub use trusted::open;
+pub use trusted::{INTERPRETERS, open, started_by_env};
 
 use crate::policy::model::Hook;
 use crate::run::LimitKind;

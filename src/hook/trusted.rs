@@ -16,7 +16,7 @@ use crate::request::quote::display;
 use crate::sys::process;
 
 /// How many scripts the kernel lets interpret each other (`exec_binprm`, fs/exec.c).
-const INTERPRETERS: usize = 5;
+pub const INTERPRETERS: usize = 5;
 
 /// Opens a hook's program, if nobody but root and the user who runs guardexec could have changed it, what interprets
 /// it, or a file that its words name by an absolute path.
@@ -91,7 +91,7 @@ fn interpreters(program: &Program, path: &[PathBuf], uid: u32) -> Result<(), Str
 }
 
 /// The program that `env` looks up: its first word that is neither an option (`-S` leads to one) nor an assignment.
-fn started_by_env(words: &[std::ffi::OsString]) -> Option<&OsStr> {
+pub fn started_by_env(words: &[std::ffi::OsString]) -> Option<&OsStr> {
     let is_program =
         |word: &&std::ffi::OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     words.iter().find(is_program).map(|word| word.as_os_str())

@@ -2,6 +2,7 @@
 
 mod oversight;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -70,8 +71,9 @@ fn all_rules(parts: &[Part]) -> impl Iterator<Item = (&Doc, &ReadRule)> {
 fn unique_ids(parts: &[Part]) -> Result<(), PolicyError> {
     let mut seen: HashMap<&str, &ReadRule> = HashMap::with_capacity(all_rules(parts).count());
     for (doc, read) in all_rules(parts) {
-        match seen.get(read.rule.id.as_str()) {
-            Some(first) if !(first.short && read.short) => {
+        match seen.entry(&read.rule.id) {
+            Entry::Occupied(first) if !(first.get().short && read.short) => {
+                let first = first.get();
                 let message = format!(
                     "the rule id `{}` is used twice, first at {}",
                     read.rule.id,
@@ -79,9 +81,9 @@ fn unique_ids(parts: &[Part]) -> Result<(), PolicyError> {
                 );
                 return Err(doc.error(&read.id, message).hint("give this rule another id"));
             }
-            Some(_) => {}
-            None => {
-                seen.insert(&read.rule.id, read);
+            Entry::Occupied(_) => {}
+            Entry::Vacant(free) => {
+                free.insert(read);
             }
         }
     }

@@ -10,6 +10,7 @@ mod join;
 pub mod lint;
 pub mod load;
 pub mod model;
+pub mod names;
 pub mod oversight;
 mod patterns;
 pub mod place;

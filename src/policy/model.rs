@@ -163,8 +163,8 @@ pub struct Rule {
     pub examples: Vec<Example>,
 }
 
-/// A rule's own settings; each overrides its file's default.
-#[derive(Debug, Default)]
+/// A rule's or a tool's own settings; each overrides its file's default.
+#[derive(Debug, Default, Clone)]
 pub struct Own {
     /// `limits`.
     pub limits: Limits,
@@ -179,7 +179,7 @@ pub struct Own {
 }
 
 /// [`Own`] as most rules have it: not at all. One word then, and read as if nothing were set.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct OwnOrNone(Option<Box<Own>>);
 
 impl From<Own> for OwnOrNone {

@@ -20,6 +20,9 @@ use std::ops::Range;
 /// A node's place in the list of all nodes. The root is 0, which no other node leads to.
 pub(super) type Id = u32;
 
+/// Is given a tree and a table in it, and says whether to go on.
+pub(super) type Take<'k> = &'k mut dyn FnMut(&Tree<'_>, Id) -> bool;
+
 /// A parsed text.
 #[derive(Debug)]
 pub(super) struct Tree<'t> {
@@ -95,6 +98,18 @@ struct Node {
     tag: u16,
 }
 
+/// Whether two keys are the same, without a call for the few bytes that most of them have.
+#[inline]
+pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+    match a.len() {
+        len if len != b.len() => false,
+        // From both ends: the two pieces may overlap.
+        8..=16 => a.first_chunk::<8>() == b.first_chunk() && a.last_chunk::<8>() == b.last_chunk(),
+        4..8 => a.first_chunk::<4>() == b.first_chunk() && a.last_chunk::<4>() == b.last_chunk(),
+        _ => a == b,
+    }
+}
+
 /// Tells most keys apart without looking at them.
 const fn tag(key: &[u8]) -> u16 {
     match key {
@@ -151,6 +166,15 @@ impl<'t> Tree<'t> {
         }
     }
 
+    /// Reads a text in which the tables of the list `list` (`[[list]]`) are handed to `take` as soon as they are whole, and
+    /// forgotten when it is back: hundreds of them take the memory of one. All that stands before such a table in the text
+    /// is in the tree by then; in the end the list is there and empty.
+    ///
+    /// `None` where the text is not read in one pass, or `take` says `false`. [`Tree::parse`] has to tell why.
+    pub fn parse_taking(text: &'t str, list: &str, take: Take<'_>) -> Option<Tree<'t>> {
+        scan::scan_taking(text, list, take)
+    }
+
     fn node(&self, id: Id) -> &Node {
         &self.nodes[id as usize]
     }
@@ -190,7 +214,8 @@ impl<'t> Tree<'t> {
         whole.get(range).unwrap_or_default()
     }
 
-    fn key_bytes(&self, id: Id) -> &[u8] {
+    /// The same as bytes.
+    pub fn key_bytes(&self, id: Id) -> &[u8] {
         let (whole, range) = self.key_in(id);
         &whole.as_bytes()[range]
     }
@@ -199,19 +224,19 @@ impl<'t> Tree<'t> {
     fn key_in(&self, id: Id) -> (&str, Range<usize>) {
         let node = self.node(id);
         let Range { start, end } = node.key.range();
-        match node.flags & (Node::QUOTED | Node::DECODED_KEY) {
-            0 => (self.text, start..end),
-            Node::QUOTED => (self.text, start + 1..end - 1),
-            _ => match self.decoded_keys.binary_search_by_key(&id, |(node, _)| *node) {
-                Ok(index) => (&self.decoded, self.decoded_keys[index].1.range()),
-                Err(_) => ("", 0..0),
-            },
+        if node.is(Node::DECODED_KEY) {
+            return self.key_in_decoded(id);
         }
+        let quote = usize::from(node.is(Node::QUOTED));
+        (self.text, start + quote..end - quote)
     }
 
-    /// Whether a key is this one.
-    pub fn key_is(&self, id: Id, key: &str) -> bool {
-        self.key_bytes(id) == key.as_bytes()
+    #[cold]
+    fn key_in_decoded(&self, id: Id) -> (&str, Range<usize>) {
+        match self.decoded_keys.binary_search_by_key(&id, |(node, _)| *node) {
+            Ok(index) => (&self.decoded, self.decoded_keys[index].1.range()),
+            Err(_) => ("", 0..0),
+        }
     }
 
     /// Whether a string was put together from escapes: only such a one can hold a NUL.
@@ -240,9 +265,13 @@ impl<'t> Tree<'t> {
     }
 
     /// A table's value of a key.
+    #[inline]
     pub fn get(&self, table: Id, key: &str) -> Option<Id> {
-        let tag = tag(key.as_bytes());
-        self.children(table).find(|id| self.node(*id).tag == tag && self.key_is(*id, key))
+        self.get_tagged(table, key, tag(key.as_bytes()))
+    }
+
+    fn get_tagged(&self, table: Id, key: &str, tag: u16) -> Option<Id> {
+        self.children(table).find(|id| self.node(*id).tag == tag && same(self.key_bytes(*id), key.as_bytes()))
     }
 
     /// Which keys a table may have, as [`bit`]s: most keys that it does not have are known by it.

@@ -63,6 +63,20 @@ pub fn to_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::E
     String::from_utf8(out).map_err(|e| serde_json::Error::io(io::Error::other(e)))
 }
 
+/// The same written out as it is made: a result with much output is several times as long as that, and is held only once.
+///
+/// # Errors
+/// What the writer gives.
+pub fn write_line<T: Serialize + ?Sized>(value: &T, to: impl io::Write) -> io::Result<()> {
+    let mut to = io::BufWriter::with_capacity(PIECE, to);
+    value.serialize(&mut Serializer::with_formatter(&mut to, Safe)).map_err(io::Error::from)?;
+    io::Write::write_all(&mut to, b"\n")?;
+    io::Write::flush(&mut to)
+}
+
+/// What is written at once; nearly every result is shorter.
+const PIECE: usize = 32 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;

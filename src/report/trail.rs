@@ -174,6 +174,24 @@ impl Trail {
         )
     }
 
+    /// Records that a person let a session go on, outside any run, and what it was halted for.
+    ///
+    /// # Errors
+    /// The record could not be written to one of the files.
+    pub fn resumed(
+        &mut self,
+        run_id: &str,
+        session: &str,
+        by: &str,
+        reason: Option<&str>,
+    ) -> Result<(), AuditError> {
+        let (session, state) = (session.to_owned(), "resumed".to_owned());
+        let (by, reason) = (Some(by.to_owned()), reason.map(str::to_owned));
+        let body = Body::Session(SessionRecord { session, state, by, reason });
+        let record = Record { ts: SystemTime::now(), run_id: run_id.to_owned(), body };
+        self.files.iter_mut().try_for_each(|file| file.append(&record).map(drop))
+    }
+
     /// Records how the run ended.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use super::{Ended, How, Outside, RunError};
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::identity::Identity;
-use crate::sandbox::layers::{self, Ground};
+use crate::sandbox::layers::{self, Ground, Layers};
 use crate::sandbox::namespace::Namespace;
 use crate::sandbox::rlimit::{self, LimitsHow, PidsBy};
 use crate::sandbox::{Confinement, Enforced, Input, Step, is_root};
@@ -189,19 +189,12 @@ pub fn attempt(
     let limits_how = limits_how(c, pids, cgroup);
     let stdio = [&child[0], &child[1], &child[2]].map(AsRawFd::as_raw_fd);
     let plan = Plan::new(c, &layers, stdio, rlimit::table(&c.limits, pids), rlimit::affinity(&c.limits));
-    let reaper = Reaper::new(held);
-    let began = Instant::now();
+    let (reaper, began) = (Reaper::new(held), Instant::now());
     let deadlines = Deadlines::new(began, &c.limits);
-    let task = Task {
-        control: fd::above_stdio(far)?,
-        namespace,
-        ground: layers.ground.as_ref(),
-        plan,
-        cgroup,
-        limits: &c.limits,
-        pids_exact: pids_exact(pids),
-        backstop: deadlines.backstop(),
-    };
+    let (control_far, ground, backstop) =
+        (fd::above_stdio(far)?, layers.ground.as_ref(), deadlines.backstop());
+    let (limits, pids_exact) = (&c.limits, pids_exact(pids));
+    let task = Task { control: control_far, namespace, ground, plan, cgroup, limits, pids_exact, backstop };
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((step @ Step::WorkingDirectory, errno)) => {
@@ -228,14 +221,18 @@ pub fn attempt(
     }
     let Supervisor { verdict, streams, .. } = supervisor;
     let mut ended = settle(verdict, streams, layers.enforced.clone(), limits_how);
-    ended.duration = duration;
+    (ended.duration, ended.leaving) = (duration, leaving);
     ended.unreaped |= !gone;
-    ended.leaving = leaving;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
+    afterwards(&mut ended, &mut layers);
+    Ok(Attempt::Ended(Box::new(ended)))
+}
+
+/// What the layers have to say at the end.
+fn afterwards(ended: &mut Ended, layers: &mut Layers) {
     let (said, planted) = layers.afterwards();
     ended.warnings.extend(said);
     ended.planted = planted;
-    Ok(Attempt::Ended(Box::new(ended)))
 }
 
 /// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether

@@ -38,8 +38,6 @@ pub struct Watch<'a> {
     memory: Option<u64>,
     tasks: Option<u64>,
     processors: u32,
-    tick: Duration,
-    page: u64,
     seen: BTreeMap<(Pid, u64), (u64, u64)>,
     reaped: Duration,
     lost: Duration,
@@ -65,8 +63,6 @@ impl<'a> Watch<'a> {
             memory: limits.memory.get().filter(|_| !cgroup.is_some_and(|group| group.holds.memory)),
             tasks: limits.pids.get().filter(|_| count_tasks),
             processors,
-            tick: Duration::from_secs(1) / process::ticks_per_second().min(1_000_000) as u32,
-            page: page_size(),
             seen: BTreeMap::new(),
             reaped: Duration::ZERO,
             lost: Duration::ZERO,
@@ -143,13 +139,15 @@ impl<'a> Watch<'a> {
     }
 
     fn ticks(&self, ticks: u64) -> Duration {
-        self.tick.saturating_mul(ticks.min(u64::from(u32::MAX)) as u32)
+        let tick = Duration::from_secs(1) / process::ticks_per_second().min(1_000_000) as u32;
+        tick.saturating_mul(ticks.min(u64::from(u32::MAX)) as u32)
     }
 
     /// Memory of the tree: the cheap sum first, which counts shared pages once a process; a dearer and more
     /// exact one only where the cheap one is over the limit.
     fn memory_of(&mut self, stats: &[Stat], limit: u64) -> u64 {
-        let resident: u64 = stats.iter().map(|s| s.pages.saturating_mul(self.page)).sum();
+        let page = page_size();
+        let resident: u64 = stats.iter().map(|s| s.pages.saturating_mul(page)).sum();
         let room = limit.saturating_sub(resident);
         let shared = self.shared.as_mut().map_or(0, |shared| shared.of(stats, self.listing, room));
         if resident.saturating_add(shared) <= limit {
@@ -221,11 +219,7 @@ fn parts_of(file: &str, [own, shared]: [&str; 2]) -> Option<(u64, u64)> {
     }
 }
 
-/// The sum, in bytes, of lines `NAME   123 kB` of a file; `None` where there is none.
-fn sum_of(file: &str, names: &[&str]) -> Option<u64> {
-    sum_lines(&std::fs::read_to_string(file).ok()?, names)
-}
-
+/// The sum, in bytes, of lines `NAME   123 kB`; `None` where there is none.
 fn sum_lines(text: &str, names: &[&str]) -> Option<u64> {
     let mut sum = None;
     for line in text.lines() {
@@ -246,9 +240,7 @@ mod tests {
     fn watch() -> Watch<'static> {
         let mut limits = Limits::default().effective();
         limits.cpu_time = Bound::At(Duration::from_secs(1));
-        let mut watch = Watch::new(&limits, Listing::Descendants, false, None);
-        watch.tick = Duration::from_millis(10);
-        watch
+        Watch::new(&limits, Listing::Descendants, false, None)
     }
 
     fn stat(pid: Pid, own: u64, waited: u64) -> Stat {

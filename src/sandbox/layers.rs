@@ -23,7 +23,6 @@ use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
-use crate::request::quote;
 
 mod filter;
 mod guarded;
@@ -69,8 +68,8 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What can be done while another process makes the mounts, and must be done before the child is told to start: Landlock's
-    /// rules. Until then the ruleset grants nothing.
+    /// What can be done while the keeper makes the mounts, and must be before the child starts: Landlock's rules. Until then
+    /// the ruleset grants nothing.
     ///
     /// # Errors
     /// A path that is needed cannot be granted.
@@ -79,8 +78,7 @@ impl Layers {
         rules.fill().map(drop).map_err(|error| PrepareError::Missing(error.to_string()))
     }
 
-    /// What there is to say once the run has ended: its warnings, and what it planted and was set aside; and whether it
-    /// planted anything.
+    /// What there is to say once the run has ended: warnings, and what it planted; and whether it planted anything.
     pub fn afterwards(&mut self) -> (Vec<String>, bool) {
         let mut all = std::mem::take(&mut self.warnings);
         let planted = self.planted.set_aside();
@@ -241,7 +239,7 @@ impl<'a> Builder<'a> {
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.layers.warnings.extend_from_slice(&view.warnings);
         self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
-        self.switchable(&view)?;
+        self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
@@ -257,22 +255,6 @@ impl<'a> Builder<'a> {
             self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
         Ok(())
-    }
-
-    /// What only mounts could keep from the run.
-    fn holes(&mut self, holes: &[&Path]) {
-        let shown: Vec<String> =
-            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
-        let more = match holes.len() {
-            0 => return,
-            1..=4 => String::new(),
-            n => format!(" and {} more", n - 4),
-        };
-        let what = shown.join(", ");
-        self.unheld(
-            Layer::Filesystem,
-            format!("without a mount namespace {what}{more} cannot be kept from the run"),
-        );
     }
 
     /// A layer is not held as the policy asks; where nothing requires it, that is at least said.

@@ -300,6 +300,8 @@ pub struct Confinement {
     pub(crate) recorded: Vec<PathBuf>,
     /// Kill switches: a run that could make or remove one does not start.
     pub(crate) switches: Vec<PathBuf>,
+    /// Files that the policy leads to and that do not exist yet: a run that could make one does not start.
+    pub(crate) unmade: Vec<PathBuf>,
     /// The caller's own `TMPDIR`, where nothing else takes a private tmp.
     pub(crate) caller_tmp: Option<PathBuf>,
 }
@@ -332,6 +334,7 @@ impl Confinement {
             guarded,
             recorded: Vec::new(),
             switches: Vec::new(),
+            unmade: Vec::new(),
             caller_tmp: None,
         })
     }
@@ -347,6 +350,13 @@ impl Confinement {
     #[must_use]
     pub fn stopped_by(mut self, files: Vec<PathBuf>) -> Confinement {
         self.switches = files;
+        self
+    }
+
+    /// Names the files that the policy leads to and that do not exist yet.
+    #[must_use]
+    pub fn without(mut self, files: Vec<PathBuf>) -> Confinement {
+        self.unmade = files;
         self
     }
 

@@ -2,17 +2,17 @@
 //! the run, since no mount can keep a name that does not exist.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{RenameFlags, renameat, renameat2};
+use nix::fcntl::renameat;
 
 use super::raw::mounts;
 use super::repositories::Repositories;
 use crate::request::quote;
+use crate::sys::{errno_of, fd};
 
 mod settings;
 
@@ -178,10 +178,14 @@ fn rename(dir: &Path, from: &OsStr, into: &Path) -> Result<OsString, i32> {
     let drawn = getrandom::u32().map_err(|_| libc::EAGAIN)?;
     let to = [from.as_bytes(), format!(".set-aside-{drawn:08x}").as_bytes()].concat();
     let to = OsStr::from_bytes(&to).to_owned();
-    let once = || match renameat2(&dir, from, &into, to.as_os_str(), RenameFlags::RENAME_NOREPLACE) {
+    let c_name = |name: &OsStr| CString::new(name.as_bytes()).map_err(|_| libc::EINVAL);
+    let (old, new) = (c_name(from)?, c_name(&to)?);
+    let once = || match fd::rename_to_new(dir.as_fd(), &old, into.as_fd(), &new) {
         // Not every file system has the flag.
-        Err(Errno::EINVAL) => renameat(&dir, from, &into, to.as_os_str()).map_err(|errno| errno as i32),
-        done => done.map_err(|errno| errno as i32),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            renameat(&dir, from, &into, to.as_os_str()).map_err(|errno| errno as i32)
+        }
+        done => done.map_err(|error| errno_of(&error)),
     };
     match once() {
         // The run's own directories, which it may have closed to us, being the same user.

@@ -86,7 +86,8 @@ pub struct View {
 impl View {
     /// What of this view cannot be enforced without mounts of the run's own.
     pub fn holes(&self) -> impl Iterator<Item = &Path> {
-        self.hide.iter().chain(&self.keep).map(PathBuf::as_path)
+        let kept = self.keep.iter().filter(|path| !self.hide.contains(path));
+        self.hide.iter().chain(kept).map(PathBuf::as_path)
     }
 }
 

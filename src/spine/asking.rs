@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
+use rusqlite::Transaction;
+
 use super::authorize::{Authority, Authorized, Came, Passed, step};
 use super::permit::{Permit, unavailable};
 use crate::approval::bound::{Asking, Bound, Cause};
 use crate::approval::entry::Entry;
 use crate::approval::kept::Kept;
 use crate::approval::program::Around;
-use crate::approval::queue::{self, Filed, Use};
+use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::approval::screen::{Paper, person};
 use crate::approval::vigil::Vigil;
 use crate::approval::wait::{self, Waited};
@@ -20,7 +22,8 @@ use crate::report::audit::record::ApprovalRecord;
 use crate::report::result::ApprovalDoc;
 use crate::request::{Ask, Evidence, Request, Stdin};
 use crate::run::Stop;
-use crate::state::{StateError, Store};
+use crate::state::{Moment, StateError, Store};
+use crate::sys::account::Person;
 
 /// What of a request is needed after it was judged, where a person may have to be asked.
 pub(super) struct Filing {
@@ -48,6 +51,19 @@ pub(super) struct Answered {
     pub kept: Kept,
     /// Somebody has to answer by way of the store besides.
     pub queue: bool,
+}
+
+impl Answered {
+    /// Files it for whoever answers later.
+    pub(super) fn file(
+        &self,
+        tx: &Transaction<'_>,
+        now: &Moment,
+        terms: Terms,
+        by: &Person,
+    ) -> Result<Result<Filed, Box<Denial>>, StateError> {
+        queue::file(tx, now, queue::Filing { bound: &self.bound, kept: self.kept.clone(), terms, by })
+    }
 }
 
 impl Authority<'_> {
@@ -102,6 +118,7 @@ impl Authority<'_> {
             let bytes =
                 wait::own_input(asked.timeout, stop).map_err(|reply| self.replied(reply, &ids, by))?;
             kept = kept.map(|kept| kept.with_input(&bytes));
+            by.input = self.wait.is_some().then(|| bytes.clone());
             grant.stdin = Stdin::Bytes(bytes);
         }
         let bound = self.bound(grant, filing, by)?;
@@ -239,14 +256,20 @@ impl Authority<'_> {
         trace: &mut Vec<Step>,
     ) -> Passed<Permit> {
         let id = filing.approval.as_deref().unwrap_or_default();
-        if matches!(grant.stdin, Stdin::Relay) {
-            // What is relayed is not read here: the answer is to everything else.
+        let relayed = matches!(grant.stdin, Stdin::Relay);
+        if relayed {
             grant.stdin = Stdin::Null;
         }
-        let bound = self.bound(&grant, filing, by)?;
-        let checked = || -> Result<Result<Use, Box<Denial>>, StateError> {
+        let mut bound = self.bound(&grant, filing, by)?;
+        let mut checked = || -> Result<Result<Use, Box<Denial>>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
-            view.read(|db, now| queue::check(db, now, id, &bound))
+            view.read(|db, now| {
+                // What is relayed is not read here: the answer is to everything else.
+                if let (true, Ok(entry)) = (relayed, queue::find(db, now, id)?) {
+                    bound.stdin = entry.bound.stdin;
+                }
+                queue::check(db, now, id, &bound)
+            })
         };
         match checked() {
             Ok(Ok(Use::Run(_))) => {

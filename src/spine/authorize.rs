@@ -17,7 +17,7 @@ use crate::report::audit::record::ApprovalRecord;
 use crate::report::result::{ApprovalDoc, ResultDoc};
 use crate::report::withheld::Withholding;
 use crate::request::words::{self, WordsError};
-use crate::request::{Ask, Asker, Request};
+use crate::request::{Ask, Asker, Request, Stdin};
 use crate::switch::{Stopped, Switch};
 
 /// Who authorizes: what every stage may know.
@@ -49,6 +49,8 @@ pub(super) struct Authorized {
     pub asker: Asker,
     /// What the checks said.
     pub findings: Vec<Finding>,
+    /// guardexec's own standard input, where it was read to ask for an approval: it cannot be read once more.
+    pub input: Option<Vec<u8>>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
     /// What happened to approvals.
@@ -127,6 +129,9 @@ impl Authority<'_> {
                         return Ok(ended);
                     }
                     kept.approval = Some(filed.id);
+                    if let Some(input) = by.input.take() {
+                        kept.stdin = Stdin::Bytes(input);
+                    }
                     request = kept;
                 }
                 _ => return Ok(Came::To(Box::new(Decision::Ask(grant)))),

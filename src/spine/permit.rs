@@ -7,7 +7,7 @@ use super::asking::{Answered, Filing};
 use super::authorize::{Authority, Authorized, Came, Passed, step};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
-use crate::decision::{Denial, Grant, RuleRef, Stage, Step};
+use crate::decision::{Denial, Grant, RuleRef, Stage, Step, listed};
 use crate::hook::{self, Job};
 use crate::policy::model::Verdict;
 use crate::policy::oversight;
@@ -80,7 +80,7 @@ impl Authority<'_> {
             session: asker.session.as_deref(),
             tool: called.as_ref().map(|tool| (tool.name.as_str(), &tool.arguments)),
         };
-        let rated = self.policies.iter().any(|p| p.oversight.rates.iter().any(|r| r.speaks_of(&call.ids)));
+        let rated = self.rated(&call);
         let in_session = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
         let asks = grant.verdict == Verdict::Ask || filing.approval.is_some();
         if !rated && !in_session && !asks {
@@ -91,6 +91,10 @@ impl Authority<'_> {
         }
         let mut answered = None;
         if asks {
+            // Nobody is asked about what a rate refuses, and whoever is asked is told of a rate that asks as well.
+            let weighed = self.weigh(&call).map_err(|error| unavailable(&error, Stage::Rate))?;
+            let sentences = sorted(&weighed).map_err(|denial| *denial)?;
+            sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
             answered = Some(self.ask(&mut grant, filing, by)?);
         }
         loop {
@@ -130,7 +134,7 @@ impl Authority<'_> {
         answered: Option<&Answered>,
     ) -> Result<Result<Kept<'_>, Box<Denial>>, StateError> {
         let sessions_matter = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
-        let rated = self.policies.iter().any(|p| p.oversight.rates.iter().any(|r| r.speaks_of(&call.ids)));
+        let rated = self.rated(call);
         let queued = answered.is_some_and(|answered| answered.queue);
         if !sessions_matter && !rated && !queued {
             return Ok(Ok(Kept::Counted(None, Vec::new())));
@@ -138,6 +142,11 @@ impl Authority<'_> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         let terms = Terms::of(&asked);
         let person = Person::here();
+        if let Some(id) = &filing.approval
+            && self.store.symlink_metadata().is_err()
+        {
+            return Ok(Err(queue::unknown(id)));
+        }
         let mut store = Store::open(self.store)?;
         store.attempt(|tx, now| {
             if let Some(refusal) = sessions::check(Some((tx, now)), self.policies, call.session)? {
@@ -156,15 +165,7 @@ impl Authority<'_> {
                 Some(answered) => {
                     let came = match &filing.approval {
                         Some(id) => queue::consume(tx, now, id, &answered.bound, self.run_id)?,
-                        None => {
-                            let filing = queue::Filing {
-                                bound: &answered.bound,
-                                kept: answered.kept.clone(),
-                                terms,
-                                by: &person,
-                            };
-                            queue::file(tx, now, filing)?.map(Use::Wait)
-                        }
+                        None => answered.file(tx, now, terms, &person)?.map(Use::Wait),
                     };
                     match came {
                         Ok(Use::Run(entry)) => used = Some(entry),
@@ -181,6 +182,23 @@ impl Authority<'_> {
         })
     }
 
+    /// What the rates hold now. Looks at no store where none speaks of the call.
+    fn weigh(&self, call: &rates::Call<'_>) -> Result<Vec<Weighed<'_>>, StateError> {
+        if !self.rated(call) {
+            return Ok(Vec::new());
+        }
+        match Store::look(self.store)? {
+            None => rates::weigh(None, self.policies, call),
+            Some(mut view) => view.read(|db, now| rates::weigh(Some((db, now)), self.policies, call)),
+        }
+    }
+
+    /// Whether any rate speaks of the call.
+    fn rated(&self, call: &rates::Call<'_>) -> bool {
+        let mut rates = self.policies.iter().flat_map(|p| &p.oversight.rates);
+        rates.any(|rate| rate.speaks_of(&call.ids) && listed(rate.agents.as_deref(), call.agent))
+    }
+
     /// What the rates and an approval would say, without counting or using anything.
     fn foresee(
         &self,
@@ -190,13 +208,7 @@ impl Authority<'_> {
         by: &Authorized,
         trace: &mut Vec<Step>,
     ) -> Passed<Permit> {
-        let look = || -> Result<Vec<Weighed<'_>>, StateError> {
-            match Store::look(self.store)? {
-                None => rates::weigh(None, self.policies, call),
-                Some(mut view) => view.read(|db, now| rates::weigh(Some((db, now)), self.policies, call)),
-            }
-        };
-        let weighed = look().map_err(|error| unavailable(&error, Stage::Rate))?;
+        let weighed = self.weigh(call).map_err(|error| unavailable(&error, Stage::Rate))?;
         for one in &weighed {
             trace.push(Step {
                 stage: "rate",

@@ -1,6 +1,6 @@
 //! Sessions: what they have done, and those that are halted until a person lets them go on.
 //!
-//! A session begins with its first call and is known by its id alone. What it may still do is reckoned from its beginning,
+//! A session begins with the first call that is noted here and is known by its id alone. What it may still do is reckoned from its beginning,
 //! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
 
 use std::time::Duration;
@@ -197,11 +197,11 @@ pub fn halt_on(
         return Ok(None);
     }
     let reason = match on {
-        HaltOn::Sandbox => "a run went against its confinement",
+        HaltOn::Sandbox => "a run went against its confinement, or could not be confined",
         HaltOn::Check => "a check blocked or failed",
         HaltOn::Workspace => "a run changed what the workspace protects",
         HaltOn::Timeout => "a run reached its wall_time",
-        HaltOn::Error => "guardexec itself failed",
+        HaltOn::Error => "a call ended in an error",
         HaltOn::Exit => "a command failed",
         HaltOn::Denied(_) => "calls were denied",
     };

@@ -54,6 +54,14 @@ impl Store {
         Ok(Store { opened: Opened::new(dir, db)?, lock })
     }
 
+    /// Makes the directory where it is missing, so that nobody else makes it first; nothing is kept in it yet.
+    ///
+    /// # Errors
+    /// As for the directory in [`Store::open`].
+    pub fn make(dir: &Path) -> Result<(), StateError> {
+        Dir::make(dir).map(drop)
+    }
+
     /// The store of a directory that was used; `None` where there is nothing yet. Creates nothing.
     ///
     /// # Errors

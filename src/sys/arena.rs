@@ -15,6 +15,8 @@ const SIZE: usize = 4 << 20;
 const SMALLEST: usize = 16;
 /// Blocks are kept for reuse by size: every 16 bytes up to 128, then four steps to each doubling, up to 4096.
 const CLASSES: usize = 8 + 5 * 4;
+/// Up to here each class is of one size.
+const SMALL: usize = 128;
 /// What is larger than this never comes from the arena: it would use it up. A run needs no more (the longest is the buffer
 /// that output passes through), so it never wakes the system's allocator.
 const LARGEST: usize = 128 << 10;
@@ -29,14 +31,44 @@ pub fn leave_alone() {
     LEFT_ALONE.store(true, Ordering::Relaxed);
 }
 
+/// The values of `told`.
+const FOLLOWS: usize = 0;
+#[cfg(test)]
+const DEAF: usize = 1;
+const TOLD: usize = 2;
+
 #[repr(align(4096))]
 struct Memory(UnsafeCell<[u8; SIZE]>);
 
 struct State {
     used: usize,
-    /// What lies above was never handed out: it is still zero.
+    /// The highest that `used` was before it went down: what lies above it and `used` is still zero.
     touched: usize,
     free: [usize; CLASSES],
+}
+
+impl State {
+    /// A block of this class that was given back.
+    fn again(&mut self, class: usize) -> Option<*mut u8> {
+        let block = self.free[class];
+        if block == 0 {
+            return None;
+        }
+        // SAFETY: a free block of this class holds the address of the next one in its first word.
+        self.free[class] = unsafe { *(block as *const usize) };
+        Some(block as *mut u8)
+    }
+
+    /// Where a new block begins, if there is room for it.
+    fn fresh(&mut self, size: usize, align: usize) -> Option<usize> {
+        // A power of two: no division.
+        let start = (self.used + align - 1) & !(align - 1);
+        if start + size > SIZE {
+            return None;
+        }
+        self.used = start + size;
+        Some(start)
+    }
 }
 
 /// The allocator, to be named as `#[global_allocator]` by the command.
@@ -45,8 +77,9 @@ pub struct Arena {
     state: UnsafeCell<State>,
     /// The [`here`] of the thread whose arena it is; 0 before the first block.
     owner: AtomicUsize,
-    /// Whether blocks that are given back are left alone.
-    left_alone: &'static AtomicBool,
+    /// Whom it listens to: 0 to [`leave_alone`], and tests to themselves. All of the command's own is zero, so that it
+    /// takes no room in the file.
+    told: AtomicUsize,
 }
 
 // SAFETY: the state and the free lists are only touched by the owner; blocks are handed out once.
@@ -64,12 +97,12 @@ impl Arena {
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Arena {
-        Arena::told_by(&LEFT_ALONE)
+        Arena::made(FOLLOWS)
     }
 
-    const fn told_by(left_alone: &'static AtomicBool) -> Arena {
+    const fn made(told: usize) -> Arena {
         Arena {
-            left_alone,
+            told: AtomicUsize::new(told),
             memory: Memory(UnsafeCell::new([0; SIZE])),
             state: UnsafeCell::new(State { used: 0, touched: 0, free: [0; CLASSES] }),
             owner: AtomicUsize::new(0),
@@ -84,18 +117,23 @@ impl Arena {
         (self.base()..self.base() + SIZE).contains(&(block as usize))
     }
 
-    /// What `body` makes of the state; `None` where this thread is not the owner. The first to ask becomes it.
-    fn owned<T>(&self, body: impl FnOnce(&mut State) -> T) -> Option<T> {
+    /// The state, if this thread is the owner. The first to ask becomes it.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    fn state(&self) -> Option<&mut State> {
         let here = here();
-        let owner = match self.owner.load(Ordering::Relaxed) {
-            0 => match self.owner.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => here,
-                Err(other) => other,
-            },
-            owner => owner,
-        };
-        // SAFETY: this thread alone comes here, and `body` allocates nothing, so this is the only reference.
-        (owner == here).then(|| body(unsafe { &mut *self.state.get() }))
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != here && !(owner == 0 && self.claim(here)) {
+            return None;
+        }
+        // SAFETY: only this thread comes here, and nobody keeps the reference beyond one call or allocates meanwhile, so
+        // there is one at a time.
+        Some(unsafe { &mut *self.state.get() })
+    }
+
+    #[cold]
+    fn claim(&self, here: usize) -> bool {
+        self.owner.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// A block of the arena and how many of its first bytes may not be zero; `None` where there is none that large.
@@ -104,51 +142,70 @@ impl Arena {
             return None;
         }
         let class = class_of(layout);
-        let taken = self.owned(|state| {
-            if let Some(class) = class {
-                let block = state.free[class];
-                if block != 0 {
-                    // SAFETY: a free block of this class holds the address of the next one in its first word.
-                    state.free[class] = unsafe { *(block as *const usize) };
-                    return Some((block as *mut u8, layout.size()));
-                }
-            }
-            let (size, align) = shape(layout, class);
-            // A power of two: no division.
-            let start = (state.used + align - 1) & !(align - 1);
-            if start + size > SIZE {
-                return None;
-            }
-            state.used = start + size;
-            let old = state.touched.saturating_sub(start).min(layout.size());
-            state.touched = state.touched.max(state.used);
-            Some(((self.base() + start) as *mut u8, old))
-        });
-        taken.flatten()
+        let state = self.state()?;
+        if let Some(block) = class.and_then(|class| state.again(class)) {
+            return Some((block, layout.size()));
+        }
+        let (size, align) = shape(layout, class);
+        let start = state.fresh(size, align)?;
+        let old = state.touched.saturating_sub(start).min(layout.size());
+        Some(((self.base() + start) as *mut u8, old))
+    }
+
+    /// [`Arena::take`] for the sizes that nearly all blocks have.
+    #[inline]
+    fn take_small(&self, layout: Layout) -> Option<*mut u8> {
+        if layout.size() > SMALL || layout.align() > SMALLEST {
+            return self.take(layout).map(|(block, _)| block);
+        }
+        let class = layout.size().saturating_sub(1) / SMALLEST;
+        let state = self.state()?;
+        if let Some(block) = state.again(class) {
+            return Some(block);
+        }
+        state.fresh((class + 1) * SMALLEST, SMALLEST).map(|start| (self.base() + start) as *mut u8)
     }
 
     /// What another thread gives back stays lost, and so does a large block in the middle: there are few, and the arena
     /// ends with the process.
     fn give_back(&self, block: *mut u8, layout: Layout) {
+        let told = self.told.load(Ordering::Relaxed);
+        if told == TOLD || (told == FOLLOWS && LEFT_ALONE.load(Ordering::Relaxed)) {
+            return;
+        }
+        let Some(state) = self.state() else { return };
         let class = class_of(layout);
-        self.owned(|state| {
-            let (size, _) = shape(layout, class);
-            let offset = block as usize - self.base();
-            if offset + size == state.used {
-                state.used = offset;
-            } else if let Some(class) = class.filter(|_| !self.left_alone.load(Ordering::Relaxed)) {
-                // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
-                unsafe { *block.cast::<usize>() = state.free[class] };
-                state.free[class] = block as usize;
-            }
-        });
+        let (size, _) = shape(layout, class);
+        let start = block as usize - self.base();
+        if start + size == state.used {
+            state.touched = state.touched.max(state.used);
+            state.used = start;
+        } else if let Some(class) = class {
+            // SAFETY: the block is at least 16 bytes, aligned to 16, and nobody's any more.
+            unsafe { *block.cast::<usize>() = state.free[class] };
+            state.free[class] = block as usize;
+        }
+    }
+
+    /// Whether a block has, or can be given, another size where it is: the last one can grow, and any can lose up to half of
+    /// what it has.
+    fn resize(&self, block: *mut u8, layout: Layout, wanted: Layout) -> bool {
+        let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
+        let Some(state) = self.state() else { return false };
+        let start = block as usize - self.base();
+        let last = start + old == state.used && start + new <= SIZE && new <= LARGEST;
+        if last {
+            state.touched = state.touched.max(state.used);
+            state.used = start + new;
+        }
+        last || new <= old && old <= 2 * new
     }
 }
 
 /// Which list a block belongs to; `None` for large or strangely aligned ones.
 fn class_of(layout: Layout) -> Option<usize> {
     let units = layout.size().div_ceil(SMALLEST).max(1);
-    let class = if units <= 8 {
+    let class = if units <= SMALL / SMALLEST {
         units - 1
     } else {
         // Two bits below the highest one of what is the last to fit: four steps a doubling.
@@ -180,8 +237,8 @@ fn shape(layout: Layout, class: Option<usize>) -> (usize, usize) {
 // a block came from is told by its address.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match self.take(layout) {
-            Some((block, _)) => block,
+        match self.take_small(layout) {
+            Some(block) => block,
             // SAFETY: passed on as it came.
             None => unsafe { System.alloc(layout) },
         }
@@ -216,17 +273,7 @@ unsafe impl GlobalAlloc for Arena {
             // SAFETY: it came from the system's allocator, with this layout.
             return unsafe { System.realloc(block, layout, size) };
         }
-        let fits = self.owned(|state| {
-            let ((old, _), (new, _)) = (shape(layout, class_of(layout)), shape(wanted, class_of(wanted)));
-            let offset = block as usize - self.base();
-            let last = offset + old == state.used && offset + new <= SIZE && new <= LARGEST;
-            if last {
-                state.used = offset + new;
-                state.touched = state.touched.max(state.used);
-            }
-            last || old == new
-        });
-        if fits == Some(true) {
+        if self.resize(block, layout, wanted) {
             return block;
         }
         // SAFETY: the old block is live and at least `layout.size()` long; the new one is checked and disjoint.
@@ -242,144 +289,4 @@ unsafe impl GlobalAlloc for Arena {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A process that does not fork.
-    static NEVER: AtomicBool = AtomicBool::new(false);
-
-    fn layout(size: usize, align: usize) -> Layout {
-        Layout::from_size_align(size, align).unwrap()
-    }
-
-    #[test]
-    fn blocks_are_aligned_disjoint_and_used_again() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
-        let arena = &ARENA;
-        // SAFETY: every block is written within its size and given back with its own layout.
-        unsafe {
-            let mut live: Vec<(*mut u8, Layout)> = Vec::new();
-            for round in 0..2000_usize {
-                let wanted = layout(1 + (round * 37) % 5000, 1 << (round % 8));
-                let block = arena.alloc(wanted);
-                assert!(!block.is_null() && (block as usize).is_multiple_of(wanted.align()));
-                std::ptr::write_bytes(block, round as u8, wanted.size());
-                let (from, to) = (block as usize, block as usize + wanted.size());
-                assert!(
-                    live.iter().all(|(b, l)| to <= *b as usize || *b as usize + l.size() <= from),
-                    "{round}"
-                );
-                live.push((block, wanted));
-                if round % 3 != 0 {
-                    let (block, layout) = live.swap_remove(round % live.len());
-                    arena.dealloc(block, layout);
-                }
-            }
-            for (block, layout) in live {
-                arena.dealloc(block, layout);
-            }
-            let first = arena.alloc(layout(64, 8));
-            let second = arena.alloc(layout(64, 8));
-            arena.dealloc(first, layout(64, 8));
-            assert_eq!(arena.alloc(layout(50, 8)), first, "a freed block of the class comes first");
-            arena.dealloc(first, layout(50, 8));
-            arena.dealloc(second, layout(64, 8));
-        }
-    }
-
-    #[test]
-    fn classes_hold_what_belongs_to_them_and_little_more() {
-        let mut before = None;
-        for size in 1..=4096 {
-            let class = class_of(layout(size, 8)).unwrap();
-            let room = size_of_class(class);
-            assert!(room >= size && room < size + SMALLEST + size / 4, "{size} in {room}");
-            assert!(before == Some(class) || before.map_or(0, |b| b + 1) == class, "{size}");
-            before = Some(class);
-        }
-        assert_eq!(before, Some(CLASSES - 1));
-        assert_eq!(class_of(layout(4097, 8)), None);
-    }
-
-    #[test]
-    fn zeroed_blocks_are_zero_whoever_had_them_before() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
-        let arena = &ARENA;
-        // SAFETY: every block is read and written within its size and given back with its own layout.
-        unsafe {
-            for size in [100, 5000, 100, 9000, 60, 5000, 200_000] {
-                let block = arena.alloc_zeroed(layout(size, 8));
-                assert!((0..size).all(|i| *block.add(i) == 0), "{size}");
-                std::ptr::write_bytes(block, 0xff, size);
-                let grown = arena.realloc(block, layout(size, 8), size + 3000);
-                std::ptr::write_bytes(grown, 0xff, size + 3000);
-                arena.dealloc(grown, layout(size + 3000, 8));
-            }
-        }
-    }
-
-    #[test]
-    fn growing_keeps_the_content_in_place_or_moved() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
-        let arena = &ARENA;
-        // SAFETY: as above.
-        unsafe {
-            let mut size = 10;
-            let mut block = arena.alloc(layout(size, 1));
-            std::ptr::write_bytes(block, 7, size);
-            let other = arena.alloc(layout(8, 8));
-            for new in [20, 100, 5000, 200_000, 3_000_000, 40] {
-                block = arena.realloc(block, layout(size, 1), new);
-                assert!((0..10).all(|i| *block.add(i) == 7), "{new}");
-                size = new;
-            }
-            arena.dealloc(block, layout(size, 1));
-            arena.dealloc(other, layout(8, 8));
-        }
-    }
-
-    #[test]
-    fn another_thread_gets_other_memory_and_may_give_back_what_is_not_its_own() {
-        static ARENA: Arena = Arena::told_by(&NEVER);
-        let arena = &ARENA;
-        // SAFETY: as above; a block is only touched by the thread that has its address.
-        unsafe {
-            let ours = arena.alloc(layout(64, 8));
-            std::ptr::write_bytes(ours, 7, 64);
-            assert!(arena.holds(ours));
-            let address = ours as usize;
-            let moved = std::thread::spawn(move || {
-                let theirs = ARENA.alloc(layout(64, 8));
-                assert!(!theirs.is_null() && !ARENA.holds(theirs));
-                ARENA.dealloc(theirs, layout(64, 8));
-                ARENA.realloc(address as *mut u8, layout(64, 8), 60) as usize
-            });
-            let moved = moved.join().unwrap() as *mut u8;
-            assert!(!arena.holds(moved) && (0..60).all(|i| *moved.add(i) == 7));
-            arena.dealloc(moved, layout(60, 8));
-            let next = arena.alloc(layout(64, 8));
-            assert!(
-                arena.holds(next) && next as usize != address,
-                "what another thread gave back stays lost"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_given_back_before_a_fork_is_used_again_and_later_not_even_touched() {
-        static FORKING: AtomicBool = AtomicBool::new(false);
-        static ARENA: Arena = Arena::told_by(&FORKING);
-        let arena = &ARENA;
-        // SAFETY: as above; a block that was given back is read while the arena lives, and nobody writes it.
-        unsafe {
-            let blocks: [*mut u8; 3] = std::array::from_fn(|_| arena.alloc(layout(32, 8)));
-            arena.dealloc(blocks[0], layout(32, 8));
-            FORKING.store(true, Ordering::Relaxed);
-            std::ptr::write_bytes(blocks[1], 7, 32);
-            arena.dealloc(blocks[1], layout(32, 8));
-            assert!((0..32).all(|i| *blocks[1].add(i) == 7), "written for a next one");
-            assert_eq!(arena.alloc(layout(32, 8)), blocks[0], "what was there already is still used");
-            assert!(!blocks.contains(&arena.alloc(layout(32, 8))));
-        }
-    }
-}
+mod tests;

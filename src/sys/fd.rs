@@ -171,6 +171,23 @@ pub fn fchdir(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::fchdir(fd.as_raw_fd()) }.into()).map(drop)
 }
 
+/// renameat2(2) that replaces nothing (`RENAME_NOREPLACE`). Not every C library has the call.
+///
+/// # Errors
+/// `EEXIST` where the new name is taken, `EINVAL` where the file system has no such flag.
+pub fn rename_to_new(
+    from_dir: BorrowedFd<'_>,
+    from: &CStr,
+    to_dir: BorrowedFd<'_>,
+    to: &CStr,
+) -> io::Result<()> {
+    const NO_REPLACE: libc::c_uint = 1;
+    let (old, new) = (from_dir.as_raw_fd(), to_dir.as_raw_fd());
+    // SAFETY: both names are NUL-terminated and live through the call.
+    check(unsafe { libc::syscall(libc::SYS_renameat2, old, from.as_ptr(), new, to.as_ptr(), NO_REPLACE) })
+        .map(drop)
+}
+
 /// Borrows one of the three standard descriptors.
 pub fn standard(number: RawFd) -> BorrowedFd<'static> {
     debug_assert!((0..=2).contains(&number));

@@ -242,6 +242,22 @@ as_both! {
 }
 
 as_both! {
+    fn whoever_waits_has_its_input_read_once(bench) {
+        let call = policy(bench, "").stdin("relayed\n").opt(["--wait", "30s", "--stdin", "-"]);
+        let waiting = || {
+            let list = again(bench).opt(["approvals", "list", "--json"]).raw();
+            Some(list.json[0]["id"].as_str()?.to_owned())
+        };
+        std::thread::scope(|scope| {
+            let asker = scope.spawn(|| call.run(["cat"]));
+            assert!(eventually(Duration::from_secs(20), || waiting().is_some()), "it was filed");
+            verb(bench, &["approve", &waiting().expect("an id")]);
+            asker.join().expect("the asker").ok("relayed\n");
+        });
+    }
+}
+
+as_both! {
     fn case_142_nobody_answers_in_time(bench) {
         let began = Instant::now();
         let answer = policy(bench, "").opt(["--wait", "700ms"]).run(["sh", "-c", "true"]);

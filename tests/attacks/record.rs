@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::escape::scene::Ground;
+
 const POLICY: &str = "allow = [\"true\"]\n[[rule]]\nid = \"closed\"\nprogram = \"env\"\ndecision = \"allow\"\nflags = [{ name = \"--token\", value = { pattern = \"[a-z]+\" } }]\n";
 
 as_both! {
@@ -37,5 +39,17 @@ as_both! {
         }
         let old = fs::read_dir(bench.work()).expect("work").flatten().filter(|e| e.file_name().as_encoded_bytes().starts_with(b"a.jsonl.2"));
         assert_ne!(old.count(), 0, "it was rotated meanwhile");
+    }
+}
+
+as_both! {
+    fn without_mounts_no_run_starts_that_could_write_its_own_record(bench) {
+        let audit = bench.work().join("a.jsonl");
+        for ground in [Ground::Groups, Ground::NoNamespaces, Ground::NoMounts] {
+            let policy = format!("allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\nrequire = []\n[audit]\nfile = {audit:?}\n");
+            let answer = ground.call(bench, &policy).run(["sh", "-c", "echo x > out"]);
+            assert_eq!((answer.status(), answer.exit, answer.str("stage")), ("error", 125, "sandbox"), "{ground:?} {}", answer.show());
+            assert!(answer.str("text").contains("a.jsonl") && !bench.work().join("out").exists(), "{ground:?} {}", answer.show());
+        }
     }
 }

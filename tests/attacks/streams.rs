@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::harness::{As, Bench, outside};
+use crate::harness::{As, Bench, eventually, outside};
 
 #[test]
 fn standard_input_is_no_way_into_another_process_or_past_the_runs_user() {
@@ -62,5 +62,24 @@ as_both! {
         let call = bench.policy(policy).opt(["--result-file", "out.json"]);
         let answer = outside::ready(call, ["sh", "-c", script]).raw();
         assert!(answer.stderr.contains("cannot write the result"), "{}", answer.show());
+    }
+}
+
+as_both! {
+    fn a_named_pipe_is_waited_for(bench) {
+        let pipe = bench.work().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("mkfifo");
+        bench.give(&pipe);
+        // A writer is there before the run, and writes once the run has started.
+        let mut writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("open");
+        let mark = bench.work().join("mark");
+        let call = bench.policy("allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\n").opt(["--stdin", "pipe"]);
+        let child = call.start(["sh", "-c", "echo > mark; head -c 5"]);
+        let started = eventually(std::time::Duration::from_secs(20), || mark.exists());
+        std::io::Write::write_all(&mut writer, b"later\n").expect("write");
+        let output = child.wait_with_output().expect("wait");
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(started, "{result}");
+        assert_eq!((result["stdout"].as_str(), result["stderr"].as_str()), (Some("later"), Some("")), "{result}");
     }
 }

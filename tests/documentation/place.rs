@@ -36,6 +36,7 @@ impl Place {
             let text = fs::read_to_string(repository().join("policies").join(&name)).expect("a policy");
             place.file(&format!("policies/{name}"), &text);
         }
+        place.demo();
         fs::create_dir(place.dir.join("bin")).expect("bin");
         allow(&place.dir.join("bin"));
         symlink(harness::binary(), place.dir.join("bin/guardexec")).expect("guardexec in the PATH");
@@ -62,6 +63,20 @@ impl Place {
         names.sort();
         assert!(!names.is_empty(), "no policies");
         names
+    }
+
+    /// Copies the demo's project store and its confirm hook, mode and all.
+    fn demo(&self) {
+        let shipped = repository().join("policies/demo");
+        fs::create_dir_all(self.dir.join("policies/demo/projects")).expect("mkdir");
+        for name in ["confirm", "projectctl"] {
+            let to = self.dir.join("policies/demo").join(name);
+            fs::copy(shipped.join(name), &to).expect("copy");
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("chmod");
+        }
+        for dir in ["policies/demo", "policies/demo/projects"] {
+            allow(&self.dir.join(dir));
+        }
     }
 
     /// Writes a file that only its owner may write.

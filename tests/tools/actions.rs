@@ -9,7 +9,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::Mode;
 use serde_json::json;
 
-use super::{request, tool};
+use super::{filing, request, tool};
 use crate::harness::{Answer, As, Bench, Call, NOBODY};
 
 const FOUR: &str = "[tools.read_file]\naction = \"read_file\"\nroot = \"./files\"\nmax_size = \"64K\"\ndecision = \"allow\"\n[tools.list_dir]\naction = \"list_dir\"\n\
@@ -319,7 +319,7 @@ as_both! {
         let call = || bench.policy(&narrowed);
         tool(call(), "write_file", &["path=notes.sh", "content=x"]).denied_by("arguments", &["validation error: argument 'path' 'notes.sh' does not match the pattern"]);
         tool(call(), "write_file", &["path=sub/notes.md", "content=x"]).ok("created 'sub/notes.md' (1 bytes)\n");
-        let answer = tool(call(), "delete_file", &["path=sub/notes.md"]);
+        let answer = tool(filing(call()), "delete_file", &["path=sub/notes.md"]);
         assert_eq!((answer.status(), answer.exit), ("needs_approval", 75), "{}", answer.show());
         fs::create_dir(dir.join("private")).expect("mkdir");
         refused(&tool(call(), "write_file", &["path=private/notes.md", "content=x"]), "lies in what [filesystem] deny keeps");

@@ -213,6 +213,23 @@ fn the_content_of_the_program_and_of_standard_input_count() {
     assert_eq!(first.difference(&scene.bound(request())), None);
     fs::write(&program, "#!/bin/sh\n:\n").unwrap();
     assert_eq!(first.difference(&scene.bound(request())), stale(&program));
+    // What interprets it, and what `env` finds for it.
+    let executable = |name: &str, text: &str| {
+        let path = scene.file(name, text);
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    };
+    let inner = executable("bin/inner", "#!/bin/sh\n");
+    let env = std::path::Path::new("/usr/bin/env");
+    fs::write(&program, format!("#!{} {} -u\n", env.display(), inner.display())).unwrap();
+    let first = scene.bound(request());
+    let named: Vec<_> = first.files.iter().map(|named| (named.word, named.path.0.clone())).collect();
+    let bytes = |path: &std::path::Path| path.as_os_str().as_bytes().to_vec();
+    assert_eq!(named, [(0, bytes(env)), (0, bytes(&inner))]);
+    assert_eq!(first.now().unwrap(), first);
+    fs::write(&inner, "#!/bin/sh\nevil\n").unwrap();
+    assert_eq!(first.difference(&scene.bound(request())), stale(&inner));
+    assert_eq!(first.difference(&first.now().unwrap()), stale(&inner));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::state::clock::Reading;
 use crate::state::tests::Dir;
 
 mod kept;
-mod killed;
+pub(in crate::approval) mod killed;
 mod output;
 
 pub(in crate::approval) const TERMS: Terms =

@@ -6,11 +6,12 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::*;
+use crate::approval::queue::tests::killed::{given, start};
 use crate::approval::queue::tests::{Desk, TERMS, request};
 use crate::approval::queue::{Terms, escalations};
 use crate::state::Store;
 use crate::state::tests::reaped;
-use crate::sys::process::{fork_for_test, kill, own_pid};
+use crate::sys::process::fork_for_test;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -60,16 +61,20 @@ fn time_a_signal_and_the_switch_end_it() {
         ("approval_timeout", format!("nobody answered approval {} within 1m 30s", filed.id))
     );
     assert_eq!(wait(&desk, &filed.id, LONG, Some(&|| true), false), Waited::Stopped);
-    let status = reaped(fork_for_test(|| {
-        let mut view = Store::look(&desk.state.0).unwrap().unwrap();
-        let vigil = Vigil::begin(LONG, None).unwrap();
-        kill(own_pid(), libc::SIGTERM).unwrap(); // blocked until the wait lets it through
-        match answer(&mut view, &filed.id, &vigil, false) {
-            Ok(Waited::Cancelled(libc::SIGTERM)) => 0,
-            _ => 1,
-        }
-    }));
-    assert_eq!(status, 0);
+    let mut child =
+        start(&desk, "wait::tests::waiting_until_a_signal", &filed.id, "", std::process::Stdio::null());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "a process that another test starts"]
+fn waiting_until_a_signal() {
+    let (desk, id, _) = given();
+    let mut view = Store::look(&desk.state.0).unwrap().unwrap();
+    let vigil = Vigil::begin(LONG, None).unwrap();
+    // This thread blocks it until the wait lets it through.
+    nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(answer(&mut view, &id, &vigil, false).unwrap(), Waited::Cancelled(libc::SIGTERM));
 }
 
 #[test]

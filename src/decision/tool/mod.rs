@@ -277,7 +277,7 @@ fn as_rule(made: &Made<'_>) -> Rule {
         args: Default::default(),
         sha256: None,
         runs_arguments: true,
-        own: crate::policy::model::Own { limits: tool.limits.clone(), ..Default::default() }.into(),
+        own: tool.own.clone(),
         examples: Vec::new(),
     }
 }

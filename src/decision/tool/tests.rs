@@ -48,7 +48,7 @@ pub(super) fn tool(name: &str, argv: &str, params: Vec<Param>) -> Tool {
         decision: Verdict::Allow,
         reason: None,
         agents: None,
-        limits: Limits::default(),
+        own: Default::default(),
     }
 }
 
@@ -207,7 +207,10 @@ fn rules_still_speak_of_the_program_that_a_tool_starts() {
 #[test]
 fn a_tools_own_limits_hold_beside_an_ask_rule_and_a_floor() {
     let limits = |pids| Limits { pids: Some(Bound::At(pids)), ..Limits::default() };
-    let own = Tool { limits: limits(9), ..tool("t", "echo", vec![]) };
+    let own = Tool {
+        own: crate::policy::model::Own { limits: limits(9), ..Default::default() }.into(),
+        ..tool("t", "echo", vec![])
+    };
     let mut asking = rule(Verdict::Ask, "echo", ArgRules::default());
     asking.own.limits = limits(50);
     let mut first = policy(vec![asking]);

@@ -170,7 +170,7 @@ pub enum HaltOn {
     Workspace,
     /// `wall_time` passed.
     Timeout,
-    /// guardexec itself failed.
+    /// A call that ended in an error: guardexec itself failed, or what was asked makes no sense.
     Error,
     /// A command that exited with a status other than 0, or died of a signal.
     Exit,

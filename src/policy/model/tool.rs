@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Limits, Place, Verdict};
+use super::{OwnOrNone, Place, Verdict};
 use crate::policy::value::ValueLimits;
 
 /// `[tools.NAME]`.
@@ -32,8 +32,8 @@ pub struct Tool {
     pub reason: Option<String>,
     /// Only for these askers.
     pub agents: Option<Vec<String>>,
-    /// Its own limits.
-    pub limits: Limits,
+    /// Settings for it alone, its limits among them; a built-in action has no others.
+    pub own: OwnOrNone,
 }
 
 /// One parameter of a tool.

@@ -5,8 +5,10 @@
 //! policy's words, never in a parser's. [`File`] is one file before `extends` is settled.
 
 mod args;
+mod called;
 mod check;
 mod hook;
+mod nearest;
 mod oversight;
 mod param;
 mod rate;
@@ -29,10 +31,10 @@ use super::error::{ErrorKind, PolicyError, Shown, Spot, printable};
 use super::model::{EnvPolicy, Filesystem, Limits, Place, Rule, SandboxPolicy, Syntax, Tool};
 use super::tree::Tree;
 pub(super) use check::ReadCheck;
+pub(super) use nearest::nearest;
 pub(super) use oversight::{ReadApproval, ReadOversight, ReadSession};
 pub(super) use rate::{ReadAlert, ReadRate};
 use reader::Table;
-pub(super) use reader::nearest;
 
 /// Byte offsets in a file's text.
 pub(super) type Span = Range<usize>;
@@ -224,23 +226,53 @@ const TOP: &[&str] = &[
 
 /// Parses and checks one file.
 pub(super) fn read(doc: &Doc) -> Result<File, PolicyError> {
-    let tree = Tree::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
+    let Some(file) = read_at_once(doc) else { return read_in_order(doc) };
+    #[cfg(debug_assertions)]
+    {
+        let same = read_in_order(doc);
+        assert_eq!(format!("{:?}", Ok::<_, PolicyError>(&file)), format!("{same:?}"), "{:?}", doc.text);
+    }
+    Ok(file)
+}
+
+/// Reads each rule as soon as it is parsed, which takes less memory than all of the tree. `None` where anything is wrong:
+/// what that is, and which complaint comes first, is for [`read_in_order`] to say.
+fn read_at_once(doc: &Doc) -> Option<File> {
+    let mut coming = rule::Coming::new();
+    let take = &mut |tree: &Tree<'_>, id| {
+        let entry = Table::taken(doc, "[[rule]]", tree, id);
+        coming.take(&Table::root(doc, tree), entry).is_ok()
+    };
+    let tree = Tree::parse_taking(&doc.text, "rule", take)?;
     let top = Table::root(doc, &tree);
+    let rules = coming.all(&top)?;
+    file(&top, |_| Ok(rules)).ok()
+}
+
+fn read_in_order(doc: &Doc) -> Result<File, PolicyError> {
+    let tree = Tree::parse(&doc.text).map_err(|e| syntax_error(doc, &e))?;
+    file(&Table::root(doc, &tree), rule::all)
+}
+
+fn file<'a>(
+    top: &Table<'a>,
+    rules: impl FnOnce(&Table<'a>) -> Result<Vec<ReadRule>, PolicyError>,
+) -> Result<File, PolicyError> {
     top.only(TOP)?;
-    sections::version(&top)?;
-    let rules = rule::all(&top)?;
+    sections::version(top)?;
+    let rules = rules(top)?;
     Ok(File {
-        extends: sections::extends(&top)?,
+        extends: sections::extends(top)?,
         rules,
-        tools: tool::tools(&top)?,
-        limits: sections::optional(&top, "limits", sections::limits)?,
-        env: sections::optional(&top, "env", sections::env)?,
-        syntax: sections::optional(&top, "command", sections::command)?,
-        sandbox: sections::optional(&top, "sandbox", sections::sandbox)?,
-        filesystem: sections::optional(&top, "filesystem", sections::filesystem)?,
-        network: sections::optional(&top, "network", sections::network)?,
-        audit: sections::optional(&top, "audit", sections::audit)?,
-        oversight: oversight::oversight(&top)?,
+        tools: tool::tools(top)?,
+        limits: sections::optional(top, "limits", sections::limits)?,
+        env: sections::optional(top, "env", sections::env)?,
+        syntax: sections::optional(top, "command", sections::command)?,
+        sandbox: sections::optional(top, "sandbox", sections::sandbox)?,
+        filesystem: sections::optional(top, "filesystem", sections::filesystem)?,
+        network: sections::optional(top, "network", sections::network)?,
+        audit: sections::optional(top, "audit", sections::audit)?,
+        oversight: oversight::oversight(top)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! A tool's parameters: `params.NAME`.
 
-use super::reader::{Item, Name, Table, nearest_hint};
+use super::nearest::nearest_hint;
+use super::reader::{Item, Name, Table};
 use super::{rule, tool, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{ActionKind, Param, ParamType};

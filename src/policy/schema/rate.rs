@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::hook::hook;
+use super::nearest::nearest_hint;
 use super::oversight::MAX_FIGURE;
-use super::reader::{Item, Table, nearest_hint};
+use super::reader::{Item, Table};
 use super::{Span, rule, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{Alert, AlertOn, Measure, Rate, RateKey, Verdict};

@@ -1,47 +1,16 @@
 //! Tables and values of the parsed tree, read with complaints in plain words.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use super::called::Name;
+use super::called::What;
+use super::nearest::nearest_hint;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
-use crate::policy::tree::{Id, Tree, Value, bit};
+use crate::policy::tree::{Id, Tree, Value, bit, same};
 use crate::request::units::{UnitError, parse_duration, parse_size};
-
-/// What messages call a table: two fixed texts and a name between them, put together only when it is shown.
-#[derive(Clone, Copy)]
-pub(super) struct Name<'a>(pub &'static str, pub &'a str, pub &'static str);
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.0, printable(self.1), self.2)
-    }
-}
-
-/// What messages call a value, put together only when it is shown.
-#[derive(Clone, Copy)]
-pub(super) struct What<'a> {
-    key: &'a str,
-    /// The table it stands in; `None` where the key says enough.
-    table: Option<Name<'a>>,
-    /// How many lists deep it stands in the key's value.
-    depth: usize,
-}
-
-impl fmt::Display for What<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for _ in 0..self.depth {
-            f.write_str("an entry of ")?;
-        }
-        write!(f, "`{}`", printable(self.key))?;
-        match &self.table {
-            Some(table) => write!(f, " in {table}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A table and the name by which messages call it, such as `[limits]`.
 #[derive(Clone)]
@@ -71,6 +40,11 @@ impl<'a> Table<'a> {
         Table::of(doc, Name("the policy", "", ""), 0..0, tree, Tree::ROOT)
     }
 
+    /// A table of a list that is being taken, see [`Tree::parse_taking`].
+    pub fn taken(doc: &'a Doc, name: &'static str, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
+        Table::of(doc, Name(name, "", ""), tree.span(id), tree, id)
+    }
+
     fn of(doc: &'a Doc, name: Name<'a>, span: Span, tree: &'a Tree<'a>, id: Id) -> Table<'a> {
         Table { doc, name, span, tree, id, present: tree.present(id) }
     }
@@ -80,7 +54,8 @@ impl<'a> Table<'a> {
         // Most files write the keys in the order in which the manual has them.
         let mut from = 0;
         let mut known = |id: Id| {
-            let is = |k: &&str| self.tree.key_is(id, k);
+            let key = self.tree.key_bytes(id);
+            let is = |k: &&str| same(key, k.as_bytes());
             let found = keys[from..].iter().position(is).map(|at| from + at);
             let found = found.or_else(|| keys[..from].iter().position(is));
             from = found.map_or(from, |at| at + 1);
@@ -101,10 +76,9 @@ impl<'a> Table<'a> {
     /// The value of a key, if it was written.
     #[inline(always)]
     pub fn get(&self, key: &'static str) -> Option<Item<'a>> {
-        if self.present & bit(key) == 0 { None } else { self.find(key) }
-    }
-
-    fn find(&self, key: &'static str) -> Option<Item<'a>> {
+        if self.present & bit(key) == 0 {
+            return None;
+        }
         self.tree.get(self.id, key).map(|id| self.item(key, id))
     }
 
@@ -380,20 +354,4 @@ pub(super) fn kind(value: Value<'_>) -> &'static str {
         Value::Array => "a list",
         Value::Table => "a table",
     }
-}
-
-/// ``did you mean `X`?``, or all there are.
-pub(super) fn nearest_hint(got: &str, known: &[&str]) -> String {
-    match nearest(got, known) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None if known.is_empty() => "there is nothing to choose from".to_owned(),
-        None => format!("there are: {}", known.join(", ")),
-    }
-}
-
-/// The name that was probably meant.
-pub(in crate::policy) fn nearest<'k>(got: &str, known: &[&'k str]) -> Option<&'k str> {
-    let short: String = got.chars().take(40).collect();
-    let (distance, name) = known.iter().map(|k| (strsim::osa_distance(&short, k), *k)).min()?;
-    (distance <= 1 + name.len() / 4 && distance < name.len().min(short.len())).then_some(name)
 }

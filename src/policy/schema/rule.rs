@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::reader::{Item, Table};
+use super::reader::{Item, Name, Table};
 use super::{ReadRule, Span, args, sections};
 use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
 use crate::policy::model::{
@@ -42,11 +42,52 @@ const MAX_NAME: usize = 128;
 /// The lists `allow` and `deny`, then all `[[rule]]`. Rules are large and a policy may have hundreds: they are written
 /// once, where they stay.
 pub(super) fn all(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
-    let length = |key| top.get(key).map_or(0, |item| item.length());
-    let mut rules = Vec::with_capacity(length("allow") + length("deny") + length("rule"));
+    let mut rules = Vec::with_capacity(shorts(top) + top.get("rule").map_or(0, |item| item.length()));
     short(top, &mut rules)?;
     long(top, &mut rules)?;
     Ok(rules)
+}
+
+/// Few rules are shorter, in bytes. Room for more rules than there are costs nothing as long as it is not used.
+const LEAST_RULE: usize = 64;
+
+/// The same rules, read one by one while the text is parsed.
+pub(super) struct Coming {
+    rules: Vec<ReadRule>,
+    /// How many of them are entries of the short lists, once those were read.
+    short: Option<usize>,
+}
+
+impl Coming {
+    /// None yet.
+    pub fn new() -> Coming {
+        Coming { rules: Vec::new(), short: None }
+    }
+
+    /// The next `[[rule]]`. What stands before it in the text is in the tree: so are the short lists, if there are any.
+    pub fn take(&mut self, top: &Table<'_>, entry: Table<'_>) -> Result<(), PolicyError> {
+        if self.short.is_none() {
+            self.rules.reserve_exact(shorts(top) + entry.doc.text.len() / LEAST_RULE);
+            short(top, &mut self.rules)?;
+            self.short = Some(self.rules.len());
+        }
+        self.rules.push(rule(&entry)?);
+        Ok(())
+    }
+
+    /// All of them; `None` if not every entry of the short lists is among them.
+    pub fn all(self, top: &Table<'_>) -> Option<Vec<ReadRule>> {
+        match self.short {
+            Some(count) => (count == shorts(top)).then_some(self.rules),
+            None => all(top).ok(),
+        }
+    }
+}
+
+/// How many entries the short lists have.
+fn shorts(top: &Table<'_>) -> usize {
+    let length = |key| top.get(key).map_or(0, |item| item.length());
+    length("allow") + length("deny")
 }
 
 fn short(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
@@ -111,7 +152,7 @@ fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
         args: args::args(t, decision)?,
         sha256: t.opt("sha256", sha256)?,
         runs_arguments: t.flag("runs_arguments")?,
-        own: own(t)?,
+        own: own(t, "a rule")?,
         examples: t.opt("examples", examples)?.unwrap_or_default(),
     };
     Ok(ReadRule { rule, id: id_span, short: false })
@@ -234,16 +275,20 @@ fn sha256(item: &Item<'_>) -> Result<String, PolicyError> {
 }
 
 /// The rule's own settings; the sections read as they do at the top.
-fn own(t: &Table<'_>) -> Result<OwnOrNone, PolicyError> {
+pub(super) fn own(t: &Table<'_>, of: &'static str) -> Result<OwnOrNone, PolicyError> {
     if ["limits", "env", "filesystem", "network", "exec"].iter().all(|key| t.get(key).is_none()) {
         return Ok(OwnOrNone::default());
     }
     let own = Own {
-        limits: t.opt("limits", |i| sections::limits(&i.table("`limits` of a rule")?))?.unwrap_or_default(),
-        env: t.opt("env", |i| sections::env(&i.table("`env` of a rule")?))?,
-        filesystem: t.opt("filesystem", |i| sections::filesystem(&i.table("`filesystem` of a rule")?))?,
+        limits: t
+            .opt("limits", |i| sections::limits(&i.named_table(Name("`limits` of ", of, ""))?))?
+            .unwrap_or_default(),
+        env: t.opt("env", |i| sections::env(&i.named_table(Name("`env` of ", of, ""))?))?,
+        filesystem: t.opt("filesystem", |i| {
+            sections::filesystem(&i.named_table(Name("`filesystem` of ", of, ""))?)
+        })?,
         network: t.opt("network", |i| {
-            let read = sections::network(&i.table("`network` of a rule")?)?;
+            let read = sections::network(&i.named_table(Name("`network` of ", of, ""))?)?;
             Ok(Network { mode: read.mode, loopback: read.loopback.unwrap_or(false), unix: read.unix })
         })?,
         exec: t.opt("exec", |i| i.list("a list of programs")?.iter().map(|e| program(e, None)).collect())?,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::{Item, Name, Table, nearest_hint};
-use super::{Span, hook, param, rule, sections};
+use super::nearest::nearest_hint;
+use super::reader::{Item, Name, Table};
+use super::{Span, hook, param, rule};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{
-    Action, ActionKind, Bound, Limits, MAX_OUTPUT, Param, ParamType, Tool, ToolOutput,
+    Action, ActionKind, Bound, MAX_OUTPUT, OwnOrNone, Param, ParamType, Tool, ToolOutput,
 };
 use crate::policy::template::placeholders;
 
@@ -24,6 +25,10 @@ const KEYS: &[&str] = &[
     "reason",
     "agents",
     "limits",
+    "env",
+    "filesystem",
+    "network",
+    "exec",
 ];
 
 /// What a built-in action reads or writes at most, unless the tool says.
@@ -78,7 +83,7 @@ fn tool(t: &Table<'_>, name: &str, span: &Span) -> Result<Tool, PolicyError> {
         Some(text) => text,
         None => made(&argv, action.as_ref()),
     };
-    let (output, limits) = output(t)?;
+    let (output, own) = output(t)?;
     Ok(Tool {
         name: name.to_owned(),
         at: t.doc.place(span),
@@ -92,7 +97,7 @@ fn tool(t: &Table<'_>, name: &str, span: &Span) -> Result<Tool, PolicyError> {
         decision: t.need("decision")?.word(&rule::DECISIONS)?,
         reason,
         agents: t.opt("agents", rule::agents)?,
-        limits,
+        own,
     })
 }
 
@@ -112,7 +117,7 @@ fn action(t: &Table<'_>) -> Result<Option<Action>, PolicyError> {
         };
     };
     let kind = item.word(&ACTIONS)?;
-    let commands = ["argv", "stdin", "check_exit"];
+    let commands = ["argv", "stdin", "check_exit", "env", "filesystem", "network", "exec"];
     if let Some((key, item)) = commands.into_iter().find_map(|key| t.get(key).map(|i| (key, i))) {
         return Err(item
             .error(format!("`{key}` has no meaning for a tool with an action"))
@@ -143,22 +148,21 @@ fn made(argv: &[String], action: Option<&Action>) -> String {
 }
 
 /// What the model gets, and the tool's own limits: a size in `output` is `limits.output`.
-fn output(t: &Table<'_>) -> Result<(ToolOutput, Limits), PolicyError> {
-    let mut limits =
-        t.opt("limits", |i| sections::limits(&i.table("`limits` of a tool")?))?.unwrap_or_default();
-    let Some(item) = t.get("output") else { return Ok((ToolOutput::default(), limits)) };
+fn output(t: &Table<'_>) -> Result<(ToolOutput, OwnOrNone), PolicyError> {
+    let mut own = rule::own(t, "a tool")?;
+    let Some(item) = t.get("output") else { return Ok((ToolOutput::default(), own)) };
     if !item.string()?.starts_with(|c: char| c.is_ascii_digit()) {
         let words = [("both", ToolOutput::Both), ("stdout", ToolOutput::Stdout), ("none", ToolOutput::None)];
-        return Ok((item.word(&words)?, limits));
+        return Ok((item.word(&words)?, own));
     }
     let size = item.size(1)?;
     if size > MAX_OUTPUT {
         return Err(item.error("output keeps at most 64M of each stream"));
     }
-    if limits.output.replace(Bound::At(size)).is_some() {
+    if own.limits.output.replace(Bound::At(size)).is_some() {
         return Err(item.error("the size stands in `output` and in `limits` too").hint("write it once"));
     }
-    Ok((ToolOutput::default(), limits))
+    Ok((ToolOutput::default(), own))
 }
 
 /// The program of a template: a bare name or an absolute path as in a rule, or a path relative to the policy file, since

@@ -25,9 +25,9 @@ impl Key {
 }
 
 impl<'t> Tree<'t> {
-    /// An empty root with room for what a text of that length usually holds: memory that is not used costs nothing.
-    pub(super) fn new(text: &'t str) -> Tree<'t> {
-        let mut nodes = Vec::with_capacity(text.len() / 8 + 16);
+    /// An empty root with room for so many nodes.
+    pub(super) fn new(text: &'t str, room: usize) -> Tree<'t> {
+        let mut nodes = Vec::with_capacity(room);
         nodes.push(Node::new(Kind::Table, 0, Stretch::default()));
         Tree { text, nodes, decoded: String::new(), decoded_keys: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl<'t> Tree<'t> {
     }
 
     /// A key's characters.
-    fn meant(&self, key: &Key) -> &[u8] {
+    pub(super) fn meant(&self, key: &Key) -> &[u8] {
         let range = key.span.range();
         match key.flags {
             0 => &self.text.as_bytes()[range],
@@ -129,7 +129,8 @@ impl<'t> Tree<'t> {
         let node = self.node(id);
         match node.kind {
             Kind::Table if !node.is(Node::INLINE) => Some(id),
-            Kind::Array if node.is(Node::OF_TABLES) => Some(node.inner.end),
+            // The last one may have been forgotten.
+            Kind::Array if node.is(Node::OF_TABLES) && node.inner.end != 0 => Some(node.inner.end),
             _ => None,
         }
     }
@@ -149,6 +150,15 @@ impl<'t> Tree<'t> {
             };
         }
         Some(parent)
+    }
+
+    /// Forgets a list's only entry and all nodes made since. `decoded` is how long that was before.
+    pub(super) fn forget(&mut self, list: Id, entry: Id, decoded: usize) {
+        self.nodes[list as usize].inner = Stretch::default();
+        self.nodes.truncate(entry as usize);
+        self.decoded.truncate(decoded);
+        let keys = self.decoded_keys.partition_point(|(id, _)| *id < entry);
+        self.decoded_keys.truncate(keys);
     }
 
     /// Where a list or a table in braces ends.

@@ -8,7 +8,7 @@ use super::{Id, Kind, Node, Stretch, Tree};
 /// Reads a whole text.
 pub(super) fn parse(text: &str) -> Result<Tree<'_>, toml::de::Error> {
     let table = DeTable::parse(text)?;
-    let mut tree = Tree::new(text);
+    let mut tree = Tree::new(text, text.len() / 8);
     entries(&mut tree, Tree::ROOT, table.get_ref());
     Ok(tree)
 }

@@ -2,24 +2,49 @@
 //! of (dates, numbers in other spellings), or is nested so deeply that nobody could mean it.
 
 use super::build::Key;
-use super::{Id, Kind, Node, Stretch, Tree};
+use super::{Id, Kind, Node, Stretch, Take, Tree};
 
 /// How deep lists and tables in braces may go here.
 const MAX_DEPTH: usize = 32;
 
+/// Room for the nodes of a policy's sections and of one rule.
+const TAKING_ROOM: usize = 384;
+
 /// Reads a whole text.
 pub(super) fn scan(text: &str) -> Option<Tree<'_>> {
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0, tree: Tree::new(text), way: Vec::new() };
+    scan_with(text, None)
+}
+
+/// The same, where the tables of one list are taken as they come, see [`Tree::parse_taking`].
+pub(super) fn scan_taking<'t>(text: &'t str, list: &str, take: Take<'_>) -> Option<Tree<'t>> {
+    scan_with(text, Some(Taking { list, take, begun: None }))
+}
+
+fn scan_with<'t>(text: &'t str, taking: Option<Taking<'_>>) -> Option<Tree<'t>> {
+    // Of a list that is taken, one table is there at a time. Else there is room for what a text of that length usually
+    // holds: memory that is not used costs nothing.
+    let room = if taking.is_some() { TAKING_ROOM } else { text.len() / 8 };
+    let mut scan =
+        Scan { bytes: text.as_bytes(), at: 0, tree: Tree::new(text, room), way: Vec::new(), taking };
     scan.document()?;
     Some(scan.tree)
 }
 
-pub(super) struct Scan<'t> {
+pub(super) struct Scan<'t, 'k> {
     pub bytes: &'t [u8],
     pub at: usize,
     pub tree: Tree<'t>,
     /// What stands before the dots of the last key read.
     way: Vec<Key>,
+    taking: Option<Taking<'k>>,
+}
+
+/// The list whose tables are taken.
+struct Taking<'k> {
+    list: &'k str,
+    take: Take<'k>,
+    /// The table being read, and what `decoded` held before it.
+    begun: Option<(Id, usize)>,
 }
 
 /// The table that is being filled.
@@ -39,10 +64,8 @@ pub(super) mod class {
     pub const LITERAL: u8 = 4;
     /// Itself in a comment.
     pub const COMMENT: u8 = 8;
-    /// What may follow a word or number.
-    pub const AFTER_WORD: u8 = 16;
     /// Space and tab.
-    pub const BLANK: u8 = 32;
+    pub const BLANK: u8 = 16;
 }
 
 static CLASSES: [u8; 256] = classes();
@@ -69,16 +92,13 @@ const fn classes() -> [u8; 256] {
         if matches!(b, b' ' | b'\t') {
             is |= class::BLANK;
         }
-        if matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b',' | b']' | b'}' | b'#') {
-            is |= class::AFTER_WORD;
-        }
         table[byte] = is;
         byte += 1;
     }
     table
 }
 
-impl<'t> Scan<'t> {
+impl Scan<'_, '_> {
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -134,7 +154,7 @@ impl<'t> Scan<'t> {
         loop {
             self.run(class::BLANK);
             match self.peek() {
-                None => return Some(()),
+                None => return self.whole().map(drop),
                 Some(b'\n' | b'\r' | b'#') => {}
                 Some(b'[') => table = self.header()?,
                 Some(_) => self.pair(&mut table, 0, 0)?,
@@ -149,13 +169,38 @@ impl<'t> Scan<'t> {
         self.at += 1;
         let list = self.eat(b'[');
         self.run(class::BLANK);
-        let key = self.path()?;
+        let name = self.at;
+        let mut key = self.path()?;
+        let first = self.way.first().unwrap_or(&key);
+        let taken = self.taking.as_ref().is_some_and(|t| self.tree.meant(first) == t.list.as_bytes());
+        let below = taken && !self.way.is_empty();
+        if !below && self.whole()? {
+            // The key was read behind what is forgotten now.
+            self.at = name;
+            key = self.path()?;
+        }
         if !self.eat(b']') || list && !self.eat(b']') {
             return None;
         }
+        let decoded = self.tree.decoded.len();
         let span = self.from(start);
         let id = self.tree.header(&self.way, &key, list, span)?;
+        if let Some(taking) = self.taking.as_mut().filter(|_| taken && !below && list) {
+            taking.begun = Some((id, decoded));
+        }
         Some(Open { id, present: self.tree.present(id) })
+    }
+
+    /// Where a table to be taken cannot go on: hands it over. Whether there was one.
+    fn whole(&mut self) -> Option<bool> {
+        let Some(taking) = &mut self.taking else { return Some(false) };
+        let Some((id, decoded)) = taking.begun.take() else { return Some(false) };
+        if !(taking.take)(&self.tree, id) {
+            return None;
+        }
+        let list = self.tree.get(Tree::ROOT, taking.list)?;
+        self.tree.forget(list, id, decoded);
+        Some(true)
     }
 
     /// `a.b = value`. `inline` is said of the tables that the dots make.
@@ -221,7 +266,7 @@ impl<'t> Scan<'t> {
         Some(self.tree.key_at(self.from(start), flags, inner))
     }
 
-    /// A value and its node.
+    /// A value and its node. What stands behind it, and whether it may, is for the caller to see.
     fn value(&mut self, parent: Id, key: Option<&Key>, depth: usize) -> Option<()> {
         let start = self.at;
         match self.peek()? {
@@ -247,11 +292,7 @@ impl<'t> Scan<'t> {
         }
         self.at += word.len();
         self.tree.append(parent, key, Node::new(kind, 0, self.from(start)));
-        self.after_word()
-    }
-
-    fn after_word(&self) -> Option<()> {
-        self.peek().is_none_or(|b| CLASSES[usize::from(b)] & class::AFTER_WORD != 0).then_some(())
+        Some(())
     }
 
     /// `-1` or `0.25`: decimal digits without anything else.
@@ -274,7 +315,7 @@ impl<'t> Scan<'t> {
         }
         let span = self.from(start);
         self.tree.append(parent, key, Node { inner: span, ..Node::new(kind, 0, span) });
-        self.after_word()
+        Some(())
     }
 
     fn digits(&mut self) -> usize {

@@ -3,7 +3,7 @@
 use super::Stretch;
 use super::scan::{Scan, class};
 
-impl Scan<'_> {
+impl Scan<'_, '_> {
     /// A string from its first quote to its last; where its characters are, and whether that is in `decoded`.
     pub(super) fn string(&mut self) -> Option<(Stretch, bool)> {
         let quote = self.peek()?;

@@ -31,6 +31,71 @@ fn shown(tree: &Tree<'_>, id: Id) -> String {
     }
 }
 
+/// A value with all places in it, but without the tables of a list `but` of the root.
+fn places(tree: &Tree<'_>, id: Id, but: &str) -> String {
+    let entry = |id| {
+        let taken = tree.key(id) == but && tree.node(id).is(Node::OF_TABLES);
+        let within = if taken { String::new() } else { places(tree, id, "") };
+        format!("{:?}@{:?}={within}", tree.key(id), tree.key_span(id))
+    };
+    let within: Vec<String> = tree.children(id).map(entry).collect();
+    format!("{:?}@{:?}({})", tree.value(id), tree.span(id), within.join(" "))
+}
+
+/// What [`Tree::parse_taking`] hands over, and what it leaves.
+fn taken(text: &str, list: &str) -> Option<(Vec<String>, String)> {
+    let mut each = Vec::new();
+    let take = &mut |tree: &Tree<'_>, id| {
+        each.push(places(tree, id, ""));
+        true
+    };
+    let tree = Tree::parse_taking(text, list, take)?;
+    let rest = places(&tree, Tree::ROOT, list);
+    Some((each, rest))
+}
+
+/// Whether taking the tables of `list` one by one gives the same as reading them all.
+fn same_taken(text: &str, list: &str) -> bool {
+    let Some((each, rest)) = taken(text, list) else { return false };
+    let tree = scanned(text).unwrap_or_else(|| panic!("taken and not read: {text:?}"));
+    let found = tree.get(Tree::ROOT, list).filter(|id| tree.node(*id).is(Node::OF_TABLES));
+    let all: Vec<String> =
+        found.iter().flat_map(|id| tree.children(*id)).map(|id| places(&tree, id, "")).collect();
+    assert_eq!(each, all, "{text:?}");
+    assert_eq!(rest, places(&tree, Tree::ROOT, list), "{text:?}");
+    true
+}
+
+#[test]
+fn tables_are_taken_one_by_one_as_they_would_be_found_in_the_whole() {
+    let texts = [
+        "",
+        "a = 1\n[b]",
+        "x = 1\n[[a]]\nb = 'c'\n\"d\\u0041\" = \"\\n\"\n[a.e]\nf = 1\n[[a.g]]\n[[a.g]]\n[[a]]\nh.i = [1]\n[y.\"\\u007a\"]\nz = \"\\t\"",
+        "[[a]]\n[[b]]\n[[a]]\nc = 1",
+        "[a.b]\nc = 1",
+        "[[b]]\n[[b.a]]\n[[b.a]]\nc = 1",
+    ];
+    for text in texts {
+        assert!(same_taken(text, "a"), "{text:?}");
+    }
+    let (each, _) = taken(texts[2], "a").unwrap();
+    assert_eq!(each.len(), 2);
+    // What belongs to a table that is gone already, or is wrong, is for the others to read.
+    assert!(scanned("[[a]]\n[b]\n[a.c]").is_some());
+    for text in [
+        "[[a]]\n[b]\n[a.c]",
+        "[[a]]\n[b]\n[[a.c]]",
+        "[[a]]\n[a]",
+        "[[a]]\nb = 1\nb = 2",
+        "[[a]]\n[a.b]\n[a.b]",
+    ] {
+        assert_eq!(taken(text, "a"), None, "{text:?}");
+    }
+    let none = Tree::parse_taking("[[a]]\n[[a]]", "a", &mut |_, _| false);
+    assert!(none.is_none());
+}
+
 #[test]
 fn what_policies_are_made_of_is_read_in_one_pass() {
     let texts = [
@@ -124,6 +189,7 @@ const WRONG: &[&str] = &[
     "a = {}\n[a.b]",
     "a = [{}]\n[a.b]",
     "[a.b]\n[a]\nb.c = 1",
+    "[a.b]\n[a]\nb = 1",
     "a = { b = 1, b.c = 2 }",
     "a = { b.c = 1, b.c = 2 }",
     "a = { b = {}, b.c = 1 }",
@@ -144,6 +210,9 @@ const WRONG: &[&str] = &[
     "a = .5",
     "a = 1x",
     "a = trues",
+    "a = [1x]",
+    "a = [true1]",
+    "a = 1#\u{1}",
     "a = tru",
     "a = 'x",
     "a = 'x\n'",
@@ -283,6 +352,7 @@ proptest! {
     #[test]
     fn lines_of_toml_read_as_toml_reads_them(text in text()) {
         let _ = scanned(&text);
+        let _ = same_taken(&text, "a");
         if let Ok(tree) = Tree::parse(&text) {
             reference::compare(&tree);
         }

@@ -62,13 +62,21 @@ fn a_burner_that_forks_and_one_that_ignores_sigxcpu_are_stopped() {
     }
 }
 
+/// Bytes that this process had resident at most (`VmHWM`, proc_pid_status(5)).
+fn own_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
 #[test]
 fn a_memory_hog_is_stopped_and_named_and_a_big_reservation_is_not() {
     for s in settings() {
         let hog = "a=$(head -c 300000000 /dev/zero | tr '\\0' x); echo survived";
         let r = sh(s, hog, |limits| limits.memory = Bound::At(64 << 20));
         assert_eq!((&r["limit"], &r["stdout"]), (&json!("memory"), &json!("")), "{s:?} {r}");
-        assert!(r["max_rss"].as_u64().unwrap() < 250 << 20, "{s:?} {r}");
+        // A child that shares its parent's memory until exec has that in its peak too, and this process may be large.
+        assert!(r["max_rss"].as_u64().unwrap() < (own_peak() + (180 << 20)).max(250 << 20), "{s:?} {r}");
     }
 }
 

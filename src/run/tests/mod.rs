@@ -50,6 +50,7 @@ fn confinement(program: &str, words: &[&str], tree: TreeKind) -> Confinement {
         input: Input::Null,
         recorded: Vec::new(),
         switches: Vec::new(),
+        unmade: Vec::new(),
         caller_tmp: None,
         limits: Limits { wall_time: Some(Bound::At(Duration::from_secs(20))), ..Limits::default() }
             .effective(),

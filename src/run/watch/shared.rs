@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::Listing;
 use crate::run::tree::Stat;
+use crate::sys::machine;
 use crate::sys::process::Pid;
 
 /// Between two walks.
@@ -60,9 +61,10 @@ impl Shared {
     }
 }
 
-/// All shared memory of the machine; `None` where that is not said.
+/// All shared memory of the machine; `None` where that is not said. The `Shmem` of `/proc/meminfo`, which takes a hundred times
+/// as long to ask for, and every run asks when it begins.
 fn machine() -> Option<u64> {
-    super::sum_of("/proc/meminfo", &["Shmem:"]).filter(|&bytes| bytes > 0)
+    machine::shared_memory().filter(|&bytes| bytes > 0)
 }
 
 /// The memory files of a tree, each counted once.

@@ -1,10 +1,11 @@
 //! What the run must not touch though it may write around it.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::path::PathBuf;
 
 use super::Builder;
-use crate::policy::model::Profile;
+use crate::policy::model::{Layer, Profile};
 use crate::request::quote;
 use crate::sandbox::PrepareError;
 use crate::sandbox::view::View;
@@ -26,20 +27,27 @@ impl Builder<'_> {
         })
     }
 
-    /// A kill switch is not there as long as it is off, so nothing can be put over it: it may not lie where the run may write.
-    pub(super) fn switchable(&self, view: &View) -> Result<(), PrepareError> {
+    /// What is not there yet cannot be kept by a mount, and would be whatever the run makes of it: a kill switch that is off, a
+    /// program that guardexec is to run. None of them may lie where the run may write.
+    pub(super) fn unmade(&self, view: &View) -> Result<(), PrepareError> {
         if self.wanted.profile == Profile::Host {
             return Ok(());
         }
         let open = |file: &&PathBuf| {
-            let dir = file.parent().unwrap_or(file);
-            let dir = crate::sys::canonical(dir).unwrap_or_else(|_| dir.to_owned());
-            view.writable.iter().any(|writable| dir.starts_with(writable))
+            let above = file.ancestors().skip(1).find_map(|dir| crate::sys::canonical(dir).ok());
+            above.is_some_and(|dir| view.writable.iter().any(|writable| dir.starts_with(writable)))
         };
-        self.job.switches.iter().find(open).map_or(Ok(()), |file| {
-            Err(PrepareError::Policy(format!(
+        let shown = |file: &PathBuf| quote::display(file.as_os_str().as_bytes());
+        if let Some(file) = self.job.switches.iter().find(open) {
+            return Err(PrepareError::Policy(format!(
                 "the kill switch {} lies where the run may write: name one elsewhere in [kill_switch]",
-                quote::display(file.as_os_str().as_bytes())
+                shown(file)
+            )));
+        }
+        self.job.unmade.iter().find(open).map_or(Ok(()), |file| {
+            Err(PrepareError::Policy(format!(
+                "{}, which the policy leads to, does not exist, and lies where the run may write: make it, or name one elsewhere",
+                shown(file)
             )))
         })
     }
@@ -49,5 +57,21 @@ impl Builder<'_> {
         for path in self.wanted.filesystem.deny.iter().flatten() {
             self.layers.planted.refuse(path, &view.writable);
         }
+    }
+
+    /// What only mounts could keep from the run.
+    pub(super) fn holes(&mut self, holes: &[&Path]) {
+        let shown: Vec<String> =
+            holes.iter().take(4).map(|path| quote::display(path.as_os_str().as_bytes())).collect();
+        let more = match holes.len() {
+            0 => return,
+            1..=4 => String::new(),
+            n => format!(" and {} more", n - 4),
+        };
+        let what = shown.join(", ");
+        self.unheld(
+            Layer::Filesystem,
+            format!("without a mount namespace {what}{more} cannot be kept from the run"),
+        );
     }
 }

@@ -1,19 +1,105 @@
-//! Many processes at once, and processes that die at the worst moment.
+//! Many processes at once, and processes that die at the worst moment. The processes are this test binary, started again: a
+//! forked one would have the database library's locks as another test's thread held them.
 
-use std::io::Read as _;
-use std::os::fd::AsRawFd as _;
+use std::mem::ManuallyDrop;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::*;
-use crate::state::tests::reaped;
 use crate::sys::fd;
-use crate::sys::process::{fork_for_test, kill, own_pid};
+use crate::sys::process::{kill, own_pid};
 
-/// Runs `body` in a process that kills itself where the body says so; gives its exit status, 137 where it did.
-fn dying(body: impl FnOnce(&dyn Fn())) -> i32 {
-    reaped(fork_for_test(|| {
-        body(&|| kill(own_pid(), libc::SIGKILL).unwrap());
-        0
-    }))
+/// Starts one of the processes below at this desk.
+pub(in crate::approval) fn start(desk: &Desk, process: &str, id: &str, step: &str, stdin: Stdio) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", &format!("approval::{process}")])
+        .env("GX_SCENE", &desk.scene.dir)
+        .env("GX_STATE", &desk.state.0)
+        .env("GX_ID", id)
+        .env("GX_STEP", step)
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// In such a process: the desk, whose directories are the test's.
+pub(in crate::approval) fn given() -> (ManuallyDrop<Desk>, String, String) {
+    let path = |name: &str| PathBuf::from(std::env::var_os(name).expect("only started by a test"));
+    let text = |name: &str| std::env::var(name).unwrap_or_default();
+    let desk = Desk { scene: Scene::again(path("GX_SCENE")), state: Dir(path("GX_STATE")) };
+    (ManuallyDrop::new(desk), text("GX_ID"), text("GX_STEP"))
+}
+
+/// Runs one of the processes to its death; whether it killed itself.
+fn dies(desk: &Desk, process: &str, id: &str, step: &str) -> bool {
+    let mut child = start(desk, &format!("queue::tests::killed::{process}"), id, step, Stdio::null());
+    child.wait().unwrap().signal() == Some(libc::SIGKILL)
+}
+
+fn die() {
+    kill(own_pid(), libc::SIGKILL).unwrap();
+}
+
+/// Kills itself inside of the transaction or right after it, as the test says.
+fn dying<T: std::fmt::Debug>(
+    desk: &Desk,
+    step: &str,
+    body: impl FnOnce(&Transaction<'_>, &Moment) -> Outcome<T>,
+) {
+    let done = desk.store().attempt(|tx, now| {
+        let done = body(tx, now);
+        if step == "inside" {
+            die();
+        }
+        done
+    });
+    done.unwrap().unwrap();
+    die();
+}
+
+#[test]
+#[ignore = "a process that another test starts"]
+fn filing() {
+    let (desk, _, step) = given();
+    let bound = desk.scene.bound(request());
+    let by = person("bob");
+    let kept = Kept::of(&request(), &desk.scene.facts, &desk.scene.policy);
+    dying(&desk, &step, |tx, now| file(tx, now, Filing { bound: &bound, kept, terms: TERMS, by: &by }));
+}
+
+#[test]
+#[ignore = "a process that another test starts"]
+fn answering() {
+    let (desk, id, step) = given();
+    let by = person("amy");
+    dying(&desk, &step, |tx, now| {
+        answer(tx, now, &id, Verdict { approved: true, by: &by, said: None, edit: None })
+    });
+}
+
+#[test]
+#[ignore = "a process that another test starts"]
+fn using() {
+    let (desk, id, step) = given();
+    let bound = desk.scene.bound(request());
+    dying(&desk, &step, |tx, now| consume(tx, now, &id, &bound, &format!("run-{step}")));
+}
+
+/// Waits until its standard input ends, and then uses the approval: a failing test where it cannot.
+#[test]
+#[ignore = "a process that another test starts"]
+fn racing() {
+    let (desk, id, step) = given();
+    let bound = desk.scene.bound(request());
+    std::io::read_to_string(std::io::stdin()).unwrap();
+    let used = desk.store().attempt(|tx, now| consume(tx, now, &id, &bound, &step)).unwrap();
+    match used {
+        Ok(Use::Run(_)) => {}
+        Err(denial) if denial.code == "approval_consumed" => std::process::exit(7),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -21,57 +107,30 @@ fn fifty_processes_use_one_approval_once() {
     let desk = Desk::new();
     let id = desk.file(request()).id;
     desk.answer(&id, true, None).unwrap();
-    let bound = desk.scene.bound(request());
     // All wait at one pipe, and its closing starts them together.
     let (gate, opens) = fd::pipe().unwrap();
-    let children: Vec<_> = (0..50)
-        .map(|number| {
-            fork_for_test(|| {
-                fd::close_all_but(&mut [0, 1, 2, gate.as_raw_fd()]);
-                let _ = std::fs::File::from(gate.try_clone().unwrap()).read(&mut [0]);
-                let run = format!("run-{number}");
-                match desk.store().attempt(|tx, now| consume(tx, now, &id, &bound, &run)).unwrap() {
-                    Ok(Use::Run(_)) => 0,
-                    Err(denial) if denial.code == "approval_consumed" => 1,
-                    _ => 2,
-                }
-            })
-        })
-        .collect();
+    let process = "queue::tests::killed::racing";
+    let start = |n: usize| start(&desk, process, &id, &format!("run-{n}"), gate.try_clone().unwrap().into());
+    let children: Vec<Child> = (0..50).map(start).collect();
     drop(opens);
-    let ended: Vec<i32> = children.into_iter().map(reaped).collect();
-    let count = |status| ended.iter().filter(|ended| **ended == status).count();
-    assert_eq!((count(0), count(1)), (1, 49), "{ended:?}");
-    let winner = ended.iter().position(|ended| *ended == 0).unwrap();
+    let ended: Vec<ExitStatus> = children.into_iter().map(|mut child| child.wait().unwrap()).collect();
+    let count = |status| ended.iter().filter(|ended| ended.code() == Some(status)).count();
+    assert_eq!((count(0), count(7)), (1, 49), "{ended:?}");
+    let winner = ended.iter().position(ExitStatus::success).unwrap();
     assert_eq!(desk.entry(&id).used.unwrap().1, format!("run-{winner}"));
 }
 
 #[test]
 fn killed_while_filing_leaves_no_request_and_killed_after_it_a_whole_one() {
     let desk = Desk::new();
-    let bound = desk.scene.bound(request());
-    let by = person("bob");
-    let filing = || {
-        let kept = Kept::of(&request(), &desk.scene.facts, &desk.scene.policy);
-        Filing { bound: &bound, kept, terms: TERMS, by: &by }
-    };
     let states = || {
         let page = desk.store().transaction(|tx, now| approvals::page(tx, now, true, 0)).unwrap();
         page.into_iter().map(|(_, row)| row.state).collect::<Vec<_>>()
     };
-    let status = dying(|die| {
-        let _ = desk.store().attempt(|tx, now| {
-            let filed = file(tx, now, filing());
-            die();
-            filed
-        });
-    });
-    assert_eq!((status, states()), (137, vec![]));
-    let status = dying(|die| {
-        desk.store().attempt(|tx, now| file(tx, now, filing())).unwrap().unwrap();
-        die();
-    });
-    assert_eq!((status, states()), (137, vec![State::Pending]));
+    assert!(dies(&desk, "filing", "", "inside"));
+    assert_eq!(states(), []);
+    assert!(dies(&desk, "filing", "", "after"));
+    assert_eq!(states(), [State::Pending]);
     assert!(!desk.file(request()).fresh, "whoever asks again finds it");
 }
 
@@ -79,25 +138,12 @@ fn killed_while_filing_leaves_no_request_and_killed_after_it_a_whole_one() {
 fn killed_while_answering_has_not_answered() {
     let desk = Desk::new();
     let id = desk.file(request()).id;
-    for approved in [true, false] {
-        let status = dying(|die| {
-            let by = person("amy");
-            let verdict = Verdict { approved, by: &by, said: None, edit: None };
-            let _ = desk.store().attempt(|tx, now| {
-                let answered = answer(tx, now, &id, verdict);
-                die();
-                answered
-            });
-        });
-        let entry = desk.entry(&id);
-        assert_eq!((status, entry.state, entry.answered), (137, State::Pending, None));
-        assert!(entry.kept.is_some());
-    }
-    let status = dying(|die| {
-        desk.answer(&id, true, None).unwrap();
-        die();
-    });
-    assert_eq!((status, desk.entry(&id).state), (137, State::Approved));
+    assert!(dies(&desk, "answering", &id, "inside"));
+    let entry = desk.entry(&id);
+    assert_eq!((entry.state, entry.answered), (State::Pending, None));
+    assert!(entry.kept.is_some());
+    assert!(dies(&desk, "answering", &id, "after"));
+    assert_eq!(desk.entry(&id).state, State::Approved);
 }
 
 #[test]
@@ -105,21 +151,13 @@ fn killed_while_using_has_not_used_it_and_killed_after_it_has() {
     let desk = Desk::new();
     let id = desk.file(request()).id;
     desk.answer(&id, true, None).unwrap();
-    let bound = desk.scene.bound(request());
-    let status = dying(|die| {
-        let _ = desk.store().attempt(|tx, now| {
-            let used = consume(tx, now, &id, &bound, "run-1");
-            die(); // before the commit nothing may start
-            used
-        });
-    });
+    // Before the commit nothing may start.
+    assert!(dies(&desk, "using", &id, "inside"));
     let entry = desk.entry(&id);
-    assert_eq!((status, entry.state, entry.used), (137, State::Approved, None));
-    let status = dying(|die| {
-        desk.store().attempt(|tx, now| consume(tx, now, &id, &bound, "run-2")).unwrap().unwrap();
-        die(); // before it could start anything
-    });
+    assert_eq!((entry.state, entry.used), (State::Approved, None));
+    // Before it could start anything.
+    assert!(dies(&desk, "using", &id, "after"));
     let entry = desk.entry(&id);
-    assert_eq!((status, entry.state, entry.used.unwrap().1.as_str()), (137, State::Consumed, "run-2"));
+    assert_eq!((entry.state, entry.used.unwrap().1.as_str()), (State::Consumed, "run-after"));
     assert_eq!(code(desk.consume(&id, request())), "approval_consumed");
 }

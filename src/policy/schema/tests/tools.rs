@@ -122,7 +122,7 @@ fn templates_output_and_descriptions() {
     assert_eq!(read(&run("reason = \"why\"")).description, "why");
     assert_eq!(read(&run("output = \"none\"")).output, ToolOutput::None);
     let sized = read(&run("output = \"4K\"\nlimits = { wall_time = \"1s\" }"));
-    assert_eq!((sized.output, sized.limits.output), (ToolOutput::Both, Some(Bound::At(4096))));
+    assert_eq!((sized.output, sized.own.limits.output), (ToolOutput::Both, Some(Bound::At(4096))));
     let cases = [
         ("stdin = \"{x}\"", "8:9: `{x}` names no parameter of this tool; there are: n, a, b"),
         (
@@ -161,4 +161,18 @@ fn templates_output_and_descriptions() {
         &inside,
         "4:14: `{a}` is an array, which becomes whole words; write \"{a}\" as a word of its own",
     )]);
+}
+
+#[test]
+fn a_tool_has_settings_of_its_own_as_a_rule_has() {
+    let own = "limits = { pids = 9 }\nenv = { pass = [\"LANG\"] }\nfilesystem = { write = [\"./out\"] }\nnetwork = { mode = \"host\" }\nexec = [\"rm\"]\n";
+    let tool = read(&bare_tool(&format!("argv = [\"./bin/t\"]\n{own}")));
+    assert_eq!(tool.argv, ["/pol/dir/bin/t"]);
+    assert_eq!(tool.own.limits.pids, Some(Bound::At(9)));
+    let write = tool.own.filesystem.as_ref().and_then(|f| f.write.clone()).unwrap();
+    assert_eq!(write[0].to_str(), Some("/pol/dir/out"));
+    assert!(tool.own.env.is_some() && tool.own.network.is_some());
+    assert_eq!(tool.own.exec.as_ref().map(Vec::len), Some(1));
+    let refused = parse(&format!("version = 1\n{}", act("read_file", own))).unwrap_err().to_string();
+    assert!(refused.contains("`env` has no meaning for a tool with an action"), "{refused}");
 }
