@@ -100,7 +100,7 @@ fn kept(bench: &Bench) -> bool {
     bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
 }
 
-fn events<'a>(answer: &'a Answer) -> Vec<&'a str> {
+fn events(answer: &Answer) -> Vec<&str> {
     answer.audit.iter().map(|record| record["event"].as_str().unwrap_or_default()).collect()
 }
 

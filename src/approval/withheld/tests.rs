@@ -8,6 +8,8 @@ use super::*;
 use crate::approval::screen::Paper;
 use crate::approval::tests::{Scene, asking};
 
+type Change = fn(&mut BoundOutput);
+
 /// A result of these streams.
 fn result(stdout: &[u8], stderr: &str) -> String {
     let exact = std::str::from_utf8(stdout).is_err().then(|| STANDARD.encode(stdout));
@@ -63,7 +65,7 @@ fn every_part_of_an_output_counts() {
     let whole = bound(&scene, &withheld(b"out", "err"));
     let request = scene.bound(asking(["sh", "-c", "true"]));
     let mut digests = BTreeSet::from([whole.digest(), request.digest()]);
-    let changes: Vec<(&str, fn(&mut BoundOutput))> = vec![
+    let changes: [(&str, Change); 12] = [
         ("run", |o| o.run_id.push('x')),
         ("ids", |o| drop(o.ids.pop())),
         ("ids together", |o| o.ids = vec!["shellother".into()]),
