@@ -190,7 +190,7 @@ fn under(
         return Ok(());
     };
     let mut origin = authority.origin(&grant, &by);
-    *leaving = carry_out(grant, authority, pass_through, doc);
+    *leaving = carry_out(*grant, authority, pass_through, doc);
     if authority.runs_more() {
         // Programs of the policy's are started yet: none of them is to meet a child that is not its own.
         drop(leaving.take());

@@ -179,13 +179,18 @@ impl ResultDoc {
         }
     }
 
-    /// This call hands out a result that was withheld: all of it but the output, which goes in when that is recorded.
+    /// This call hands out a result that was withheld, its own run's or an earlier one's: all of it but the output, which goes
+    /// in when that is recorded.
     pub fn hands_out(&mut self, of: &ResultDoc) {
         let mut new = of.clone();
         new.withhold();
-        let what = format!("this is the result of run {}, which was withheld; nothing ran now", of.run_id);
-        new.warnings.insert(0, what);
-        new.warnings.append(&mut self.warnings);
+        if new.run_id != self.run_id {
+            let what =
+                format!("this is the result of run {}, which was withheld; nothing ran now", of.run_id);
+            new.warnings.insert(0, what);
+        }
+        let own = std::mem::take(&mut self.warnings).into_iter().filter(|own| !of.warnings.contains(own));
+        new.warnings.extend(own);
         new.run_id = std::mem::take(&mut self.run_id);
         (new.approval, new.audit) = (self.approval.take(), self.audit.take());
         *self = new;

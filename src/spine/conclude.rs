@@ -13,7 +13,7 @@ use crate::report::trail::{self, Asked, Trail};
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Settled {
     /// The request may run.
-    Runs(Grant),
+    Runs(Box<Grant>),
     /// The result of a run that is over goes out. Its output is not in the document yet.
     Gives(Box<ResultDoc>),
     /// Such a result waits for an answer yet.
@@ -108,7 +108,7 @@ fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Sett
     match decision {
         Decision::Allow(grant) => {
             doc.granted(&grant);
-            return Settled::Runs(grant);
+            return Settled::Runs(Box::new(grant));
         }
         Decision::Ask(grant) => doc.needs_approval(&grant, advice),
         Decision::Deny(denial) => doc.refused(&denial, Status::Denied),

@@ -86,7 +86,7 @@ fn stages(
         // A built-in action: what its path leads to is looked at when it is done.
         return Ok(true);
     }
-    match confine(grant, &authority).and_then(|confinement| confinement.foresee()) {
+    match confine(*grant, &authority).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {
             let on: Vec<String> =
                 enforced.on.iter().map(|(l, how)| format!("{}: {how}", l.as_str())).collect();

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row as Found, Transaction, na
 
 use super::{Moment, StateError};
 
-/// The table and its indices. What may be large stands last: whatever stands behind it could only be read past it.
+/// The table and its indices.
 pub(super) const TABLES: [(&str, &str); 3] = [
     (
         "approval",
@@ -19,6 +19,7 @@ pub(super) const TABLES: [(&str, &str); 3] = [
             asked_digest TEXT NOT NULL,
             bound TEXT NOT NULL,
             asked_argv TEXT,
+            private TEXT,
             bucket TEXT NOT NULL,
             cause TEXT NOT NULL,
             filed_at TEXT NOT NULL,
@@ -33,8 +34,7 @@ pub(super) const TABLES: [(&str, &str); 3] = [
             answered_by TEXT,
             said TEXT,
             used_at TEXT,
-            run_id TEXT,
-            private TEXT
+            run_id TEXT
         ) STRICT",
     ),
     ("approval_open", "CREATE INDEX approval_open ON approval (state, bucket)"),

@@ -8,6 +8,8 @@ use super::*;
 use crate::approval::screen::Paper;
 use crate::approval::tests::{Scene, asking};
 
+type Change = fn(&mut BoundOutput);
+
 /// A result of these streams.
 fn result(stdout: &[u8], stderr: &str) -> String {
     let exact = std::str::from_utf8(stdout).is_err().then(|| STANDARD.encode(stdout));
@@ -63,8 +65,7 @@ fn every_part_of_an_output_counts() {
     let whole = bound(&scene, &withheld(b"out", "err"));
     let request = scene.bound(asking(["sh", "-c", "true"]));
     let mut digests = BTreeSet::from([whole.digest(), request.digest()]);
-    #[allow(clippy::type_complexity)]
-    let changes: Vec<(&str, fn(&mut BoundOutput))> = vec![
+    let changes: [(&str, Change); 12] = [
         ("run", |o| o.run_id.push('x')),
         ("ids", |o| drop(o.ids.pop())),
         ("ids together", |o| o.ids = vec!["shellother".into()]),
@@ -148,6 +149,7 @@ fn a_request_has_no_output() {
     let scene = Scene::new();
     let bound = scene.bound(asking(["sh"]));
     let paper = Paper { bound: &bound, evidence: None, output: None, entry: None, lately: None };
+    assert!(!paper.screen().starts_with("output "), "{}", paper.screen());
     assert!(
         paper.document()["output"].is_null() && !paper.screen().contains("\noutput "),
         "{}",

@@ -162,7 +162,7 @@ fn withheld_nothing_tells_what_came() {
 #[test]
 fn handed_out_it_is_the_result_of_that_run_under_the_name_of_this_call() {
     let mut call = ResultDoc::new("CALL".into(), UNIX_EPOCH);
-    call.warnings = vec!["own".into()];
+    call.warnings = vec!["own".into(), "w".into()];
     call.approval = Some(ApprovalDoc { id: "i".into(), state: "consumed".into(), expires_at: None });
     let kept = full();
     call.hands_out(&kept);
@@ -180,6 +180,10 @@ fn handed_out_it_is_the_result_of_that_run_under_the_name_of_this_call() {
         is["warnings"],
         json!(["this is the result of run RUN, which was withheld; nothing ran now", "w", "own"])
     );
+    let mut itself = full();
+    itself.conceal();
+    itself.hands_out(&kept);
+    assert_eq!(itself.warnings, ["w"], "a run that waited says nothing twice");
     for doc in [&mut is, &mut was] {
         for key in ["run_id", "approval", "audit", "warnings"] {
             doc[key] = Value::Null;
