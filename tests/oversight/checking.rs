@@ -143,7 +143,6 @@ as_both! {
         let result = bench.work().join("result.json");
         for (name, body) in [
             ("block", "cat > /dev/null; echo '{\"verdict\": \"block\", \"reason\": \"no\"}'"),
-            ("ask", "cat > /dev/null; echo '{\"verdict\": \"ask\", \"reason\": \"look\"}'"),
             ("crash", "cat >&2; exit 1"),
             ("slow", "sleep 20"),
             ("garbage", "cat; echo '{}'"),
