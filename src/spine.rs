@@ -4,23 +4,26 @@ mod aftermath;
 mod apart;
 mod asking;
 mod authorize;
+mod conclude;
 pub(crate) mod edit;
 mod explain;
 mod outgoing;
 mod outputs;
 mod permit;
+mod release;
 mod tool;
+mod withhold;
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use authorize::{Authority, Authorized, Came};
+use authorize::{Authority, Authorized};
+use conclude::{Settled, When, concluded};
 pub use explain::{Explained, explain};
-use outgoing::Origin;
 pub use outputs::{Output, Place, RESULT_TARGET};
+use release::Wants;
 
-use crate::decision::{self, Decision, Facts, Grant, Stage};
+use crate::decision::{self, Facts, Grant, Stage};
 use crate::policy::error::{ErrorKind, PolicyError, Spot};
 use crate::policy::load::LoadContext;
 use crate::policy::model::{Policy, Syntax};
@@ -30,7 +33,7 @@ use crate::report::result::ResultDoc;
 use crate::report::run_id;
 use crate::report::status::Status;
 use crate::report::tool::ToolDoc;
-use crate::report::trail::{self, Asked, Trail};
+use crate::report::trail::{self, Trail};
 use crate::request::words;
 use crate::request::{Request, Stdin};
 use crate::run::{self, How, Leaving, RunError, Sinks};
@@ -182,43 +185,31 @@ fn under(
             return Ok(());
         }
     };
-    let grant = settled(came, &mut by, doc);
-    let recorded = trail.asked(doc, std::mem::take(&mut by.events)).and_then(|()| match &grant {
-        Some(_) => Ok(()),
-        None => aftermath::remember(authority, &by, trail, doc),
-    });
-    let asked = Asked {
-        words: by.argv.iter().flatten().map(|w| w.as_bytes()).collect(),
-        command: by.command.as_deref().filter(|_| by.argv.is_none()),
-        why: why.as_deref(),
-    };
-    if let Err(error) = recorded.and_then(|()| trail.decided(doc, &asked, grant.is_none())) {
-        trail::unrecorded(doc, &error);
+    let Settled::Runs(grant) = concluded(authority, came, &mut by, why.as_deref(), When::Before, trail, doc)
+    else {
         return Ok(());
-    }
-    let Some(grant) = grant else { return Ok(()) };
-    let origin = Origin {
-        rule: grant.rule.clone(),
-        ids: grant.ids.clone(),
-        tool: grant.tool.clone(),
-        cwd: grant.cwd.clone(),
     };
-    *leaving = carry_out(grant, authority, pass_through, doc);
+    let mut origin = authority.origin(&grant, &by);
+    *leaving = carry_out(*grant, authority, pass_through, doc);
     if authority.runs_more() {
         // Programs of the policy's are started yet: none of them is to meet a child that is not its own.
         drop(leaving.take());
     }
-    outgoing::judge(authority, &origin, &by, doc);
-    if let Some(tool) = origin.tool.as_ref().filter(|tool| tool.action.is_none()) {
-        doc.shaped(tool);
-    }
-    let switched = match doc.stage {
+    let outcome = outgoing::judge(authority, &mut origin, &mut by, doc);
+    let recorded = trail.asked(doc, std::mem::take(&mut by.events)).and_then(|()| match doc.stage {
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
-    };
-    let remembered = switched.and_then(|()| aftermath::remember(authority, &by, trail, doc));
+    });
+    let remembered = recorded.and_then(|()| aftermath::remember(authority, &by, &outcome.left, trail, doc));
     if let Err(error) = remembered.and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
+    }
+    if outcome.concealed {
+        doc.conceal();
+    }
+    if let (Some(filed), Some(_), Status::NeedsApproval) = (outcome.filed, authority.wait, doc.status) {
+        let came = authority.hand_out(&filed.id, &origin.ids, Wants::Itself, &mut by, &mut Vec::new());
+        concluded(authority, came, &mut by, why.as_deref(), When::After, trail, doc);
     }
     Ok(())
 }
@@ -231,24 +222,6 @@ fn unusable(trail: &mut Trail, doc: &mut ResultDoc) -> Result<(), PolicyError> {
         trail::unrecorded(doc, &error);
     }
     Ok(())
-}
-
-/// Writes what an authorization came to into the result; gives the grant where the request may run.
-fn settled(came: Came, by: &mut Authorized, doc: &mut ResultDoc) -> Option<Grant> {
-    doc.asked_by(&by.asker);
-    doc.checked(std::mem::take(&mut by.findings));
-    doc.warnings.append(&mut by.warnings);
-    doc.approval = by.approval.take();
-    if let Some(argv) = &by.argv {
-        doc.of_words(argv);
-    }
-    match came {
-        Came::To(decision) => settle(*decision, by.advice.as_deref(), doc),
-        Came::Cancelled(signal) => {
-            doc.cancelled(signal);
-            None
-        }
-    }
 }
 
 /// A policy whose own examples do not come out as it says is unusable.
@@ -273,22 +246,6 @@ pub(crate) fn hold_examples(policy: &Policy, only: Option<&[u8]>) -> Result<(), 
             Err(policy.spot(&failure.rule.at).map_or_else(general, invalid))
         }
     }
-}
-
-/// Writes the decision into the result; gives the grant where the request may run.
-fn settle(decision: Decision, advice: Option<&str>, doc: &mut ResultDoc) -> Option<Grant> {
-    match decision {
-        Decision::Allow(grant) => {
-            doc.granted(&grant);
-            return Some(grant);
-        }
-        Decision::Ask(grant) => doc.needs_approval(&grant, advice),
-        Decision::Deny(denial) => doc.refused(&denial, Status::Denied),
-        Decision::NotFound(denial) => doc.refused(&denial, Status::NotFound),
-        Decision::NotExecutable(denial) => doc.refused(&denial, Status::ExecFailed),
-        Decision::Invalid(denial) => doc.refused(&denial, Status::Error),
-    }
-    None
 }
 
 /// Confines and runs what was granted. What held the run may be leaving yet.

@@ -239,7 +239,7 @@ fn an_answer_is_given_once_and_not_by_an_asker() {
             answer.stderr
         );
         assert!(
-            answer.stderr.contains(": no already\nhint: an answer cannot be taken back"),
+            answer.stderr.contains(": no; it cannot be answered again\nhint: an answer cannot be taken back"),
             "{}",
             answer.stderr
         );

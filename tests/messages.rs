@@ -96,7 +96,10 @@ fn help_and_unknown_verbs_are_answered() {
     assert!(status == Some(125) && stderr.contains("policy"), "a program called help: {stderr}");
     let (status, _, stderr) = said(&["chek", "p.toml"]);
     assert_eq!(status, Some(125));
-    assert!(stderr.contains("the verbs are check, explain, tools, rates, approvals, session, audit"), "{stderr}");
+    assert!(
+        stderr.contains("the verbs are check, explain, tools, rates, approvals, session, audit"),
+        "{stderr}"
+    );
     let (status, _, stderr) = said(&["-p", "p.toml", "audit", "verify", "/nonexistent/audit.jsonl"]);
     assert_eq!(
         (status, stderr.as_str()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::outside::{ready, through};
-use crate::harness::{Answer, Bench, Call, read_audit};
+use crate::harness::{Answer, Bench, Call, alive, assert_gone, eventually, read_audit};
 
 /// Rules and tools that leave a line in `work/ran` for every run that really happened.
 fn rules(bench: &Bench, more: &str) -> String {
@@ -276,6 +276,44 @@ as_both! {
         let told = fs::read_to_string(bench.dir.join("told")).expect("it was told");
         let facts: Value = serde_json::from_str(told.trim_end()).expect("one document");
         assert_eq!((&facts["alert"], &facts["on"], &facts["figure"], &facts["above"]), (&json!("noise"), &json!("denied"), &json!(4), &json!(3)));
+    }
+}
+
+as_both! {
+    fn told_to_end_while_an_alert_is_told_nothing_runs(bench) {
+        let mark = format!("97{}.{:06}", bench.who as u8, std::process::id());
+        let teller = bench.script("teller", &format!("#!/bin/sh\nexec sleep {mark}\n"));
+        let more = format!(
+            "[[rate]]\nname = \"few\"\ncount = 9\nper = \"1h\"\n[[alert]]\nname = \"busy\"\non = \"rate:few\"\nabove = 0\nper = \"1h\"\nrun = {teller:?}\n"
+        );
+        let child = call(bench, &more).start([bench.dir.join("leave")]);
+        assert!(eventually(Duration::from_secs(10), || !alive(&format!("sleep\0{mark}")).is_empty()), "it is told");
+        let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
+        let output = child.wait_with_output().expect("guardexec");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("a result");
+        assert_eq!((&json["status"], &json["exit_status"]), (&json!("cancelled"), &json!(143)), "{json}");
+        assert_eq!((ran(bench), used(bench)), (0, 1), "counted, and it does not run");
+        assert_gone(&mark);
+    }
+}
+
+as_both! {
+    fn what_a_rate_denies_is_asked_of_nobody_and_who_is_asked_hears_of_it(bench) {
+        let person = bench.script("person", "#!/bin/sh\ncat >>\"$(dirname \"$0\")/asked\"\necho '{\"verdict\":\"approve\"}'\n");
+        let more = |then: &str| {
+            let ask = "[[rule]]\nid = \"careful\"\nprogram = \"true\"\ndecision = \"ask\"\n";
+            format!("{ask}[approval]\nask = {person:?}\n[[rate]]\nname = \"few\"\ncount = 1\nper = \"1h\"\nthen = \"{then}\"\n")
+        };
+        let asked = || fs::read_to_string(bench.dir.join("asked")).unwrap_or_default();
+        call(bench, &more("deny")).run(["true"]).ok("");
+        assert_eq!(asked().matches("guardexec.approval/v1").count(), 1);
+        call(bench, &more("deny")).run(["true"]).denied_by("rate", &["rate 'few' allows 1 calls in 1h, and 1 are used"]);
+        assert_eq!(asked().matches("guardexec.approval/v1").count(), 1, "nobody was asked in vain");
+        call(bench, &more("ask")).run(["true"]).ok("");
+        assert_eq!(asked().matches("rate 'few' allows 1 calls in 1h, and 1 are used").count(), 1, "{}", asked());
+        let a = leave(call(bench, &more("ask").replace(&format!("{person:?}"), "\"queue\"")));
+        assert_eq!((a.status(), a.str("text").matches("rate 'few' allows").count()), ("needs_approval", 1), "{}", a.show());
     }
 }
 

@@ -92,7 +92,7 @@ as_both! {
         assert_eq!(text(good(&call(bench, &["session", "list"]))), "no sessions\n");
         for verb in ["show", "resume"] {
             let a = call(bench, &["session", verb, "s"]);
-            assert_eq!((a.exit, a.stderr.as_str()), (1, "guardexec: no session s\n"), "{}", a.show());
+            assert_eq!((a.exit, a.stderr.as_str()), (1, "guardexec: error: there is no session s\nhint: guardexec session list shows those of this policy and --state\n"), "{}", a.show());
         }
         assert!(!dir(bench).exists());
         let none = bench.file("none.toml", "version = 1\n");
@@ -136,7 +136,7 @@ as_both! {
 
         let agent = bench.call().env("GUARDEXEC_AGENT", "a").opt(["session", "resume", "s2", "-p"]).opt([bench.dir.join("policy.toml")]).raw();
         assert_eq!(agent.exit, 126, "{}", agent.show());
-        assert_eq!(agent.stderr, "guardexec: an agent lets no session go on, and this is a (GUARDEXEC_AGENT); ask a person\n");
+        assert_eq!(agent.stderr, "guardexec: error: an agent lets no session go on, and this is a (GUARDEXEC_AGENT); ask a person\n");
         let unset = bench.call().env("GUARDEXEC_AGENT", "").opt(["session", "show", "s2", "-p"]).opt([bench.dir.join("policy.toml")]).raw();
         assert!(text(good(&unset)).contains(" halted: a run reached its wall_time in run run-7\n"), "{}", unset.show());
 
@@ -154,7 +154,7 @@ as_both! {
         let again = call(bench, &["session", "resume", "s2", "--json"]);
         assert_eq!((&good(&again).json["halted"], &again.json["by"]), (&Value::Null, &events[1]["by"]));
         let unknown = call(bench, &["session", "resume", "s3\u{1b}"]);
-        assert_eq!((unknown.exit, unknown.stderr.as_str()), (1, "guardexec: no session $'s3\\x1b'\n"));
+        assert_eq!((unknown.exit, unknown.stderr.as_str()), (1, "guardexec: error: there is no session $'s3\\x1b'\nhint: guardexec session list shows those of this policy and --state\n"));
     }
 }
 

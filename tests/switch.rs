@@ -102,6 +102,14 @@ as_both! {
         assert_eq!(a.exit, 126, "{}", a.stderr);
         let text = String::from_utf8_lossy(&a.stdout).into_owned();
         assert!(text.contains("kill_switch") && text.contains("is on: closed"), "{text}");
+        // A rule that is named: the stage that stops it is shown, and the look before it once.
+        throw(bench, "shell # closed\n");
+        let mut call = policy(bench, "auto").opt(["--json"]);
+        call.args.insert(0, "explain".into());
+        let a = outside::ready(call, ["sh", "-c", "true"]).raw();
+        let stages = a.json["stages"].as_array().unwrap_or_else(|| panic!("{}", a.show()));
+        let switch: Vec<_> = stages.iter().filter(|s| s["stage"] == "kill_switch").map(|s| s["outcome"].as_str().unwrap_or("")).collect();
+        assert_eq!((a.exit, switch), (126, vec!["off", "deny"]), "{}", a.show());
     }
 }
 

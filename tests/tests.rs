@@ -6,6 +6,7 @@
 mod harness;
 
 mod approvals;
+mod approvals_output;
 mod arguments;
 mod attacks;
 mod audit;

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::bytes::Bytes;
 use super::files::{self, Content, Ground, Named};
 use super::refusal::{unbindable, unbindable_file};
+use super::withheld::BoundOutput;
 use crate::decision::{Denial, Grant, RuleRef, ToolCall};
 use crate::policy::model::Policy;
 use crate::program::{self, Program};
@@ -28,6 +29,7 @@ mod settings;
 mod tests;
 
 pub use difference::Difference;
+pub(super) use difference::policies as policies_differ;
 pub use settings::Setting;
 
 /// Why a person is asked: a rule, a tool, a rate, a check.
@@ -56,7 +58,7 @@ impl Cause {
     }
 
     /// With the whole path of its file: what a place says may depend on where guardexec was started.
-    fn placed(mut self, policies: &[Policy]) -> Cause {
+    pub(super) fn placed(mut self, policies: &[Policy]) -> Cause {
         let mut sources = policies.iter().flat_map(|policy| &policy.sources);
         if let Some(source) = sources.find(|source| source.shown.as_os_str().as_bytes() == self.file.0) {
             self.file = source.path.as_os_str().as_bytes().into();
@@ -108,6 +110,8 @@ pub enum BoundInput {
     File(BoundFile),
     /// Bytes that come with the request.
     Bytes(Content),
+    /// guardexec's own, which went through to a run that is over.
+    Relayed,
 }
 
 /// A variable of the command's environment.
@@ -152,6 +156,8 @@ pub struct Bound {
     pub evidence: Option<BoundFile>,
     /// Limits and confinement.
     pub settings: Vec<Setting>,
+    /// What came of it, where that is what a person is asked about.
+    pub output: Option<BoundOutput>,
 }
 
 /// What is bound besides the grant itself.
@@ -174,6 +180,18 @@ impl Bound {
     /// The content of the program, of a file that a word names or of standard input cannot be read, or there is too much
     /// of it: code `approval_unbindable`.
     pub fn of(grant: &Grant, asking: Asking<'_>) -> Result<Bound, Box<Denial>> {
+        if matches!(grant.stdin, Stdin::Relay) {
+            return Err(unbindable("standard input was not read before the approval was asked for"));
+        }
+        Bound::of_run(grant, asking)
+    }
+
+    /// The same for a run whose output may have to be asked about: it starts at once, and what is relayed to it is not read
+    /// before.
+    ///
+    /// # Errors
+    /// As [`Bound::of`].
+    pub fn of_run(grant: &Grant, asking: Asking<'_>) -> Result<Bound, Box<Denial>> {
         let argv: Vec<&[u8]> = grant.argv.iter().map(|word| word.as_bytes()).collect();
         let asker = asking.asker;
         Ok(Bound {
@@ -192,15 +210,23 @@ impl Bound {
             why: asker.why.clone(),
             evidence: asking.evidence.map(evidence),
             settings: settings::of(&grant.limits, &grant.wanted),
+            output: None,
         })
     }
 
-    /// The same request with whatever its files hold now.
+    /// The same request with whatever its files hold now. Of an output these are the policies alone: whatever else it came
+    /// of has been used already.
     ///
     /// # Errors
     /// The working directory or a file is gone or cannot be read.
     pub fn now(&self) -> Result<Bound, Box<Denial>> {
         let mut now = self.clone();
+        for (policy, sha256) in &mut now.policies {
+            *sha256 = files::content_of(&PathBuf::from(OsStr::from_bytes(&policy.0)))?.sha256;
+        }
+        if self.output.is_some() {
+            return Ok(now);
+        }
         let path = |bytes: &Bytes| PathBuf::from(OsStr::from_bytes(&bytes.0));
         let gone = |bytes: &Bytes, error: std::io::Error| {
             unbindable_file(&bytes.0, &quote::escape_text(&files::reason(&error)))
@@ -228,9 +254,6 @@ impl Bound {
         });
         if let BoundInput::File(file) = &mut now.stdin {
             file.content = files::content_of(&path(&file.path))?;
-        }
-        for (policy, sha256) in &mut now.policies {
-            *sha256 = files::content_of(&path(policy))?.sha256;
         }
         Ok(now)
     }
@@ -289,9 +312,7 @@ fn input(stdin: &Stdin) -> Result<BoundInput, Box<Denial>> {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             BoundInput::File(BoundFile { path: path.as_os_str().as_bytes().into(), content })
         }
-        Stdin::Relay => {
-            return Err(unbindable("standard input was not read before the approval was asked for"));
-        }
+        Stdin::Relay => BoundInput::Relayed,
     })
 }
 
@@ -301,7 +322,7 @@ fn evidence(evidence: &Evidence) -> BoundFile {
 }
 
 /// Every file of every policy, each once.
-fn policies(policies: &[Policy]) -> Vec<(Bytes, String)> {
+pub(super) fn policies(policies: &[Policy]) -> Vec<(Bytes, String)> {
     let mut files = Vec::new();
     for source in policies.iter().flat_map(|policy| &policy.sources) {
         let file = (source.path.as_os_str().as_bytes().into(), source.sha256.clone());

@@ -1,6 +1,7 @@
 //! A request as one JSON object: for `show --json`, and for the programs that answer or are told.
 //!
-//! The same facts as on the screen. No secret value of the environment and no byte of standard input is in it.
+//! The same facts as on the screen. No secret value of the environment and no byte of standard input is in it; a byte of an
+//! output only where that is what is asked about.
 
 use serde_json::{Map, Value, json};
 
@@ -67,6 +68,8 @@ impl Paper<'_> {
             object
         });
         to.insert("lately".into(), lately.collect());
+        let output = bound.output.as_ref().map(|output| output.document(self.output));
+        to.insert("output".into(), output.into());
         Value::Object(to)
     }
 }
@@ -118,6 +121,7 @@ pub fn record(entry: &Entry) -> Value {
     let why = bound.why.as_ref().map(|why| crate::request::mask::mask_text(why, &words));
     to.insert("why".into(), why.into());
     to.insert("evidence".into(), bound.evidence.as_ref().map(file).into());
+    to.insert("output".into(), bound.output.as_ref().map(|output| output.document(None)).into());
     Value::Object(to)
 }
 
@@ -174,6 +178,7 @@ fn input(stdin: &BoundInput) -> Value {
         BoundInput::Null => object("null", None, None),
         BoundInput::File(file) => object("file", Some(text(&file.path)), Some(&file.content)),
         BoundInput::Bytes(content) => object("bytes", None, Some(content)),
+        BoundInput::Relayed => object("relayed", None, None),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::bound::{Bound, Variable};
 use super::bytes::Bytes;
 use super::kept::Kept;
+use super::withheld::Streams;
 pub use crate::state::approvals::State;
 use crate::state::approvals::{Answer, Row};
 use crate::state::{Moment, StateError};
@@ -68,6 +69,8 @@ pub struct Entry {
     pub escalated_at: Option<String>,
     /// What is only kept while it is open.
     pub kept: Option<Kept>,
+    /// The output that is withheld, as long as it is kept.
+    pub output: Option<Streams>,
 }
 
 impl Entry {
@@ -82,6 +85,8 @@ impl Entry {
         if let Some(kept) = &kept {
             fill(&mut bound.env, &kept.values);
         }
+        let output = kept.as_ref().and_then(Kept::result).map(Streams::of).transpose();
+        let output = output.map_err(|error| corrupt(&row.id, "private", &error))?;
         let asked_argv =
             row.asked_argv.as_deref().map(|text| decode(&row.id, "asked_argv", text)).transpose()?;
         let answered = row.answer.as_ref().map(|answer| answered(&row.id, answer)).transpose()?;
@@ -99,6 +104,7 @@ impl Entry {
             used: row.used_at.zip(row.run_id),
             escalated_at: row.escalated_at,
             kept,
+            output,
             id: row.id,
         })
     }
@@ -139,7 +145,9 @@ fn fill(env: &mut [Variable], values: &[Bytes]) {
 }
 
 fn decode<T: DeserializeOwned>(id: &str, column: &str, text: &str) -> Result<T, StateError> {
-    serde_json::from_str(text).map_err(|error| {
-        StateError::Corrupt("state.db".into(), format!("{column} of approval {id}: {error}"))
-    })
+    serde_json::from_str(text).map_err(|error| corrupt(id, column, &error))
+}
+
+fn corrupt(id: &str, column: &str, error: &serde_json::Error) -> StateError {
+    StateError::Corrupt("state.db".into(), format!("{column} of approval {id}: {error}"))
 }

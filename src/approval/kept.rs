@@ -15,7 +15,7 @@ use super::refusal::refusal;
 use crate::decision::{Denial, Facts};
 use crate::policy::load::LoadContext;
 use crate::policy::model::Policy;
-use crate::request::{Arguments, Ask, Evidence, Request, Stdin};
+use crate::request::{Arguments, Ask, Asker, Evidence, Request, Stdin};
 
 /// The largest standard input that is kept, in bytes.
 pub const MOST_INPUT: usize = 1 << 20;
@@ -34,6 +34,9 @@ pub struct Kept {
     /// The evidence's name and what it says.
     evidence_name: Option<Bytes>,
     pub(super) evidence: Option<Bytes>,
+    /// The result that is withheld, as JSON, where that is what is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<String>,
     /// The policies that judged, without what they extend.
     policies: Vec<Bytes>,
     /// Where guardexec was started.
@@ -81,6 +84,7 @@ impl Kept {
             timeout: request.timeout,
             evidence_name: evidence.map(|evidence| evidence.name.as_os_str().as_bytes().into()),
             evidence: evidence.map(|evidence| Bytes::from(&evidence.bytes)),
+            result: None,
             policies: policies.iter().map(|policy| policy.path.as_os_str().as_bytes().into()).collect(),
             start_dir: facts.start_dir.as_ref().map(|dir| dir.as_os_str().as_bytes().into()),
             user: facts.user.clone(),
@@ -96,6 +100,18 @@ impl Kept {
             self.input = KeptInput::Bytes(read.into());
         }
         self
+    }
+
+    /// What is kept for an output: the result, and nothing that only running again would need.
+    pub fn with_result(mut self, result: String) -> Kept {
+        (self.wishes, self.input, self.timeout) = (Vec::new(), KeptInput::Null, None);
+        self.result = Some(result);
+        self
+    }
+
+    /// The result that is withheld, as JSON.
+    pub fn result(&self) -> Option<&str> {
+        self.result.as_deref()
     }
 
     /// The same with the environment that judging came to.
@@ -140,26 +156,7 @@ impl Entry {
         self.is_askers(&asked.asker)?;
         let Some(kept) = &self.kept else { return Err(self.closed()) };
         let input_again = kept.input == KeptInput::Again;
-        let given = [
-            ("--cwd", asked.cwd.is_some()),
-            ("--env", !asked.env.is_empty()),
-            ("--stdin", !matches!(asked.stdin, Stdin::Null) && !input_again),
-            ("--timeout", asked.timeout.is_some()),
-            ("--label", !asked.asker.labels.is_empty()),
-            ("--why", asked.asker.why.is_some()),
-            ("--evidence", asked.evidence.is_some()),
-        ];
-        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            let message = format!(
-                "{option} cannot be given with --approval {} alone: what was filed has its own",
-                self.id
-            );
-            return Err(refusal(
-                "approval_mismatch",
-                message,
-                "leave it out, or give the whole command after `--`",
-            ));
-        }
+        self.adds_nothing(&asked, input_again)?;
         if input_again && matches!(asked.stdin, Stdin::Null) {
             let message = format!("the standard input of approval {} was too large to be kept", self.id);
             return Err(refusal("approval_mismatch", message, "give it again with --stdin"));
@@ -172,6 +169,51 @@ impl Entry {
         Ok(request)
     }
 
+    /// Whether a call may have the output that was withheld, for `--approval` without a command, as far as it says who asks.
+    ///
+    /// # Errors
+    /// It is another asker's, or the call says how it is to be run: it has run.
+    pub fn is_for(&self, asked: &Request) -> Result<(), Box<Denial>> {
+        self.is_askers(&asked.asker)?;
+        self.adds_nothing(asked, false)
+    }
+
+    fn adds_nothing(&self, asked: &Request, input_again: bool) -> Result<(), Box<Denial>> {
+        let given = [
+            ("--cwd", asked.cwd.is_some()),
+            ("--env", !asked.env.is_empty()),
+            ("--stdin", !matches!(asked.stdin, Stdin::Null) && !input_again),
+            ("--timeout", asked.timeout.is_some()),
+            ("--label", !asked.asker.labels.is_empty()),
+            ("--why", asked.asker.why.is_some()),
+            ("--evidence", asked.evidence.is_some()),
+        ];
+        let Some((option, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
+        let message =
+            format!("{option} cannot be given with --approval {} alone: what was filed has its own", self.id);
+        let hint = match self.bound.output {
+            Some(_) => "leave it out: it has run, and its output is all that there is to get",
+            None => "leave it out, or give the whole command after `--`",
+        };
+        Err(refusal("approval_mismatch", message, hint))
+    }
+
+    /// Who filed it.
+    pub fn asker(&self) -> Asker {
+        let bound = &self.bound;
+        Asker {
+            agent: bound.agent.clone(),
+            session: bound.session.clone(),
+            labels: bound.labels.clone(),
+            why: bound.why.clone(),
+        }
+    }
+
+    /// The words of it.
+    pub fn words(&self) -> Vec<OsString> {
+        self.bound.argv.iter().map(os).collect()
+    }
+
     /// What was filed, with the words that were approved; judged again under `kept`.
     pub fn filed(&self, kept: &Kept) -> Request {
         let bound = &self.bound;
@@ -179,7 +221,7 @@ impl Entry {
             Some(tool) => {
                 Ask::Tool { name: tool.name.clone(), arguments: Arguments::Typed(tool.arguments.clone()) }
             }
-            None => Ask::Argv(bound.argv.iter().map(os).collect()),
+            None => Ask::Argv(self.words()),
         };
         let evidence = kept.evidence_name.as_ref().zip(kept.evidence.as_ref());
         Request {
@@ -193,12 +235,7 @@ impl Entry {
                 KeptInput::Bytes(bytes) => Stdin::Bytes(bytes.0.clone()),
             },
             timeout: kept.timeout,
-            asker: crate::request::Asker {
-                agent: bound.agent.clone(),
-                session: bound.session.clone(),
-                labels: bound.labels.clone(),
-                why: bound.why.clone(),
-            },
+            asker: self.asker(),
             evidence: evidence.map(|(name, bytes)| Evidence { name: path(name), bytes: bytes.0.clone() }),
             approval: None,
         }

@@ -2,7 +2,8 @@
 //!
 //! An approval answers the asking alone, once: [`bound`] is all that it binds to, content included, and whatever differs
 //! when it is used makes it another request. [`screen`] and [`document`] show it to a person and to a program; [`tty`] and
-//! [`program`] ask for an answer at once, [`queue`] files it for whoever answers later, and [`wait`] waits for them.
+//! [`program`] ask for an answer at once, [`queue`] files it for whoever answers later, and [`wait`] waits for them. The output of
+//! a run may wait for an answer as well: [`withheld`].
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ mod tests;
 pub mod tty;
 pub mod vigil;
 pub mod wait;
+pub mod withheld;
 
 /// What came of asking.
 #[derive(Debug)]

@@ -18,9 +18,12 @@ use crate::state::approvals::{self, Answer, Edit, Row};
 use crate::state::{Moment, StateError};
 use crate::sys::account::Person;
 
+mod output;
 mod said;
 #[cfg(test)]
 pub(super) mod tests;
+
+pub use output::{check_output, hand_out};
 
 /// A part of a transaction that may say no.
 type Outcome<T> = Result<Result<T, Box<Denial>>, StateError>;
@@ -62,6 +65,8 @@ pub struct Filed {
     pub expires_at: String,
     /// Other words were approved in place of those that were asked for.
     pub edited: bool,
+    /// It is the output of a run that is over.
+    pub output: bool,
     /// It was not there before.
     pub fresh: bool,
 }
@@ -71,6 +76,7 @@ impl Filed {
     pub fn hint(&self) -> String {
         let id = &self.id;
         match (self.state, self.edited) {
+            _ if self.output => self.output_hint(),
             (State::Approved, true) => {
                 format!(
                     "other words were approved in its place; run those with --approval {id} and no command"
@@ -78,9 +84,38 @@ impl Filed {
             }
             (State::Approved, false) => format!("it is approved; run it with --approval {id}"),
             _ => format!(
-                "nothing ran; once a person has answered (guardexec approvals show {id}), run it with --approval {id} until \
+                "nothing ran; once a person has answered (guardexec approvals show {id}, with the same --policy), run it with --approval {id} until \
                  {}, or let --wait wait for the answer",
                 self.expires_at
+            ),
+        }
+    }
+}
+
+impl Filed {
+    /// What was filed before.
+    pub fn of(entry: &Entry) -> Filed {
+        Filed {
+            id: entry.id.clone(),
+            state: entry.state,
+            expires_at: entry.expires_at.clone(),
+            edited: entry.digest != entry.asked_digest,
+            output: entry.bound.output.is_some(),
+            fresh: false,
+        }
+    }
+
+    fn output_hint(&self) -> String {
+        let (id, until) = (&self.id, &self.expires_at);
+        match self.state {
+            State::Approved => {
+                format!(
+                    "it did run, do not run it again; its result is approved: get it with --approval {id} and no command"
+                )
+            }
+            _ => format!(
+                "it did run, do not run it again; once a person has answered (guardexec approvals show {id}), get its result \
+                 with --approval {id} and no command until {until}, or let --wait wait for the answer"
             ),
         }
     }
@@ -107,7 +142,7 @@ pub fn file(tx: &Transaction<'_>, now: &Moment, filing: Filing<'_>) -> Outcome<F
     approvals::expire(tx, now)?;
     let digest = filing.bound.digest();
     if let Some(row) = approvals::open_like(tx, now, &digest)? {
-        return Ok(Ok(filed(&row, false)));
+        return Ok(Ok(filed(&row, filing.bound.output.is_some(), false)));
     }
     let bucket = bucket(filing.bound.agent.as_deref());
     let terms = filing.terms;
@@ -136,17 +171,12 @@ pub fn file(tx: &Transaction<'_>, now: &Moment, filing: Filing<'_>) -> Outcome<F
         run_id: None,
     };
     approvals::insert(tx, &row)?;
-    Ok(Ok(filed(&row, true)))
+    Ok(Ok(filed(&row, filing.bound.output.is_some(), true)))
 }
 
-fn filed(row: &Row, fresh: bool) -> Filed {
-    Filed {
-        id: row.id.clone(),
-        state: row.state,
-        expires_at: row.expires_at.clone(),
-        edited: row.digest != row.asked_digest,
-        fresh,
-    }
+fn filed(row: &Row, output: bool, fresh: bool) -> Filed {
+    let edited = row.digest != row.asked_digest;
+    Filed { id: row.id.clone(), state: row.state, expires_at: row.expires_at.clone(), edited, output, fresh }
 }
 
 /// With whom a request counts: `lead/a` and `lead/b` are both lead's, who could have any number of such.
@@ -182,13 +212,18 @@ pub fn consume(tx: &Transaction<'_>, now: &Moment, id: &str, bound: &Bound, run_
         Ok(entry) => entry,
         Err(denial) => return Ok(Err(denial)),
     };
-    if let Use::Run(entry) = &waiting
-        && !approvals::consume(tx, now, &entry.id, run_id)?
-    {
+    if let Use::Run(entry) = &waiting {
+        use_up(tx, now, &entry.id, run_id)?;
+    }
+    Ok(Ok(waiting))
+}
+
+fn use_up(tx: &Transaction<'_>, now: &Moment, id: &str, run_id: &str) -> Result<(), StateError> {
+    if !approvals::consume(tx, now, id, run_id)? {
         // Inside one transaction it cannot have changed since it was looked at.
         return Err(StateError::Corrupt("state.db".into(), format!("approval {id} changed meanwhile")));
     }
-    Ok(Ok(waiting))
+    Ok(())
 }
 
 /// The same without using it up: what using it would come to.
@@ -197,11 +232,13 @@ pub fn consume(tx: &Transaction<'_>, now: &Moment, id: &str, bound: &Bound, run_
 /// As [`consume`].
 pub fn check(db: &Connection, now: &Moment, id: &str, bound: &Bound) -> Outcome<Use> {
     let Some(row) = approvals::find(db, now, id)? else { return Ok(Err(unknown(id))) };
-    let filed = filed(&row, false);
     let entry = Entry::of(row, now)?;
     let same_asker = entry.bound.agent == bound.agent && entry.bound.session == bound.session;
     if !same_asker {
         return Ok(Err(entry.another_asker()));
+    }
+    if entry.bound.output.is_some() {
+        return Ok(Err(entry.has_run()));
     }
     if !entry.state.is_open() {
         return Ok(Err(entry.closed()));
@@ -210,7 +247,10 @@ pub fn check(db: &Connection, now: &Moment, id: &str, bound: &Bound) -> Outcome<
     if bound.digest() != entry.digest {
         return Ok(Err(entry.differs(&bound)));
     }
-    Ok(Ok(if entry.state == State::Approved { Use::Run(Box::new(entry)) } else { Use::Wait(filed) }))
+    Ok(Ok(match entry.state {
+        State::Approved => Use::Run(Box::new(entry)),
+        _ => Use::Wait(Filed::of(&entry)),
+    }))
 }
 
 /// The request of this id.
@@ -308,5 +348,9 @@ fn new_id() -> Result<String, StateError> {
 /// The refusal where there is no such request.
 pub fn unknown(id: &str) -> Box<Denial> {
     let message = format!("there is no approval {}", quote::repr(id.as_bytes()));
-    refusal("approval_unknown", message, "guardexec approvals list --all shows those of this --state")
+    refusal(
+        "approval_unknown",
+        message,
+        "guardexec approvals list --all shows those that are kept for this --policy and --state",
+    )
 }

@@ -9,11 +9,13 @@ use std::time::Duration;
 use super::bound::{Bound, BoundFile, BoundInput, Setting, Variable};
 use super::entry::{Answered, Entry, Lately, State};
 use super::files::Content;
+use super::withheld::Streams;
 use crate::request::mask::mask_variable;
 use crate::request::quote::{self, display, line, repr};
 use crate::request::units::show_size;
 use crate::sys::account::Person;
 
+mod output;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +29,8 @@ pub struct Paper<'a> {
     pub bound: &'a Bound,
     /// What the evidence says.
     pub evidence: Option<&'a [u8]>,
+    /// The output, where that is what is asked about and whoever is asked may see it.
+    pub output: Option<&'a Streams>,
     /// The request in the store, where it is in one.
     pub entry: Option<&'a Entry>,
     /// What was answered lately to the same rule, where answers are kept.
@@ -36,14 +40,27 @@ pub struct Paper<'a> {
 impl<'a> Paper<'a> {
     /// The paper of a filed request.
     pub fn of(entry: &'a Entry, lately: &'a [Lately]) -> Paper<'a> {
-        Paper { bound: &entry.bound, evidence: entry.evidence(), entry: Some(entry), lately: Some(lately) }
+        Paper {
+            bound: &entry.bound,
+            evidence: entry.evidence(),
+            output: entry.output.as_ref(),
+            entry: Some(entry),
+            lately: Some(lately),
+        }
     }
 
-    /// Lines, each with its newline. The command comes first, the asker's own words last.
+    /// Lines, each with its newline. The command comes first, then what it leads to, then the asker's own words, and
+    /// last what the command wrote.
     pub fn screen(&self) -> String {
         let mut out = Screen(String::new());
         if let Some(entry) = self.entry {
             out.standing(entry);
+        }
+        if let Some(output) = &self.bound.output {
+            out.row(
+                "output",
+                &format!("of run {}, which is over: {}", line(output.run_id.as_bytes()), output.ending()),
+            );
         }
         out.command(self.bound, self.entry);
         out.leads_to(self.bound);
@@ -61,6 +78,9 @@ impl<'a> Paper<'a> {
             out.lately(lately);
         }
         out.asker(self);
+        if let Some(output) = &self.bound.output {
+            out.output(output, self.output);
+        }
         out.0
     }
 }
@@ -143,6 +163,7 @@ impl Screen {
             BoundInput::Null => self.row("stdin", "/dev/null"),
             BoundInput::File(file) => self.file("stdin", file),
             BoundInput::Bytes(content) => self.row("stdin", &content_of(content)),
+            BoundInput::Relayed => self.row("stdin", "guardexec's own, which was not kept"),
         }
         for named in &bound.files {
             let what = named

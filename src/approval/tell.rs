@@ -12,30 +12,64 @@ use crate::policy::oversight::Asked;
 use crate::request::quote;
 use crate::state::{StateError, Store, approvals};
 
-/// Tells all that the policies name for a request that was just filed. Gives warnings.
-pub fn filed(asked: &Asked<'_>, paper: &Paper<'_>, around: &Around<'_>) -> Vec<String> {
-    let hooks = asked.notify.iter().copied();
-    hooks.filter_map(|hook| one("notify", hook, paper, asked.timeout, around)).collect()
+/// What came of telling.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// A sentence for each program that could not be told.
+    pub warnings: Vec<String>,
+    /// guardexec was told to end meanwhile, by this signal, which nobody else will hear of.
+    pub cancelled: Option<i32>,
 }
 
-/// Tells all that the policies name for a request that nobody answered in time. Gives warnings.
-pub fn unanswered(asked: &Asked<'_>, paper: &Paper<'_>, around: &Around<'_>) -> Vec<String> {
-    let hooks = asked.escalate.iter().map(|(hook, _)| *hook);
-    hooks.filter_map(|hook| one("escalate", hook, paper, asked.timeout, around)).collect()
+impl Told {
+    /// Runs one program, if nothing ended guardexec before.
+    fn one(&mut self, name: &str, hook: &Hook, paper: &Paper<'_>, time: Duration, around: &Around<'_>) {
+        if self.cancelled.is_none() {
+            // Whoever is told need not see the output of a run: whoever answers does.
+            let paper = &Paper { output: None, ..*paper };
+            let heard = tell(name, hook, paper, time, around);
+            self.cancelled = heard.cancelled();
+            self.warnings.extend(untold(name, hook, paper, &heard));
+        }
+    }
+}
+
+/// Tells all that the policies name for a request that was just filed.
+pub fn filed(asked: &Asked<'_>, paper: &Paper<'_>, around: &Around<'_>) -> Told {
+    let mut told = Told::default();
+    for hook in &asked.notify {
+        told.one("notify", hook, paper, asked.timeout, around);
+    }
+    told
+}
+
+/// Tells all that the policies name for requests that nobody answered in time.
+pub fn unanswered<'p>(
+    asked: &Asked<'_>,
+    papers: impl IntoIterator<Item = Paper<'p>>,
+    around: &Around<'_>,
+) -> Told {
+    let mut told = Told::default();
+    for paper in papers {
+        for (hook, _) in &asked.escalate {
+            told.one("escalate", hook, &paper, asked.timeout, around);
+        }
+    }
+    told
 }
 
 /// Tells of every request in the store of which it is time to tell: each is claimed before, so that nobody is told twice.
-/// Gives warnings. The store must not be open in this process, for programs are started.
+/// The store must not be open in this process, for programs are started.
 ///
 /// # Errors
 /// As every use of the store.
-pub fn overdue(dir: &Path, asked: &Asked<'_>, around: &Around<'_>) -> Result<Vec<String>, StateError> {
+pub fn overdue(dir: &Path, asked: &Asked<'_>, around: &Around<'_>) -> Result<Told, StateError> {
     let is_due = match Store::look(dir)? {
         Some(mut view) if !asked.escalate.is_empty() => view.read(approvals::escalation_is_due)?,
         _ => false,
     };
     if !is_due {
-        return Ok(Vec::new());
+        return Ok(Told::default());
     }
     let claimed = Store::open(dir)?.transaction(|tx, now| {
         let entries = queue::escalations(tx, now)?;
@@ -44,14 +78,11 @@ pub fn overdue(dir: &Path, asked: &Asked<'_>, around: &Around<'_>) -> Result<Vec
             .map(|entry| Ok((queue::lately(tx, now, &entry)?, entry)))
             .collect::<Result<Vec<_>, _>>()
     })?;
-    Ok(claimed
-        .iter()
-        .flat_map(|(lately, entry)| unanswered(asked, &Paper::of(entry, lately), around))
-        .collect())
+    Ok(unanswered(asked, claimed.iter().map(|(lately, entry)| Paper::of(entry, lately)), around))
 }
 
-fn one(name: &str, hook: &Hook, paper: &Paper<'_>, timeout: Duration, around: &Around<'_>) -> Option<String> {
-    let heard = tell(name, hook, paper, timeout, around);
+/// The warning where a program did not take what it was told.
+fn untold(name: &str, hook: &Hook, paper: &Paper<'_>, heard: &Heard) -> Option<String> {
     let why = heard.failure()?;
     let said = match heard {
         Heard::Exited { .. } | Heard::Signaled { .. } if !heard.stderr().is_empty() => {

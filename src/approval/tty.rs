@@ -25,7 +25,10 @@ pub const MOST_SCREEN: usize = 64 << 10;
 const MOST_LINE: usize = 64;
 
 /// What stands below the screen.
-const PROMPT: &str = "Run this, once? Type yes to approve; anything else declines: ";
+const RUN: &str = "Run this, once? Type yes to approve; anything else declines: ";
+/// The same about an output.
+const HAND_OUT: &str =
+    "It has run. Hand its output to the asker, once? Type yes to approve; anything else declines: ";
 
 /// Shows the request on the terminal and waits for a line. Only `yes` approves; what was typed before the question is
 /// dropped. No terminal, no answer in time and a screen that is too long are refusals of their own.
@@ -34,13 +37,14 @@ pub fn ask(paper: &Paper<'_>, timeout: Duration, stop: Stop<'_>) -> Reply {
     if screen.len() > MOST_SCREEN {
         let message = format!(
             "{} needs an approval and is too long for a terminal: its screen has {} KiB, and 64 are shown at most",
-            paper.bound.name(),
+            paper.bound.subject(),
             screen.len() >> 10
         );
         let hint = "ask for something shorter, or let the policy file it: [approval] ask = \"queue\"";
         return Reply::refused(refusal("approval_undisplayable", message, hint));
     }
-    match open().and_then(|tty| said(tty, &screen, timeout, stop)) {
+    let question = if paper.bound.output.is_some() { HAND_OUT } else { RUN };
+    match open().and_then(|tty| said(tty, &screen, question, timeout, stop)) {
         Err(why) => Reply::refused(nobody(paper, &why)),
         Ok(Said::Line(line)) => {
             let by = screen::person(&Person::here());
@@ -61,15 +65,15 @@ pub fn ask(paper: &Paper<'_>, timeout: Duration, stop: Stop<'_>) -> Reply {
 
 /// The refusal where there is no terminal to ask at.
 fn nobody(paper: &Paper<'_>, why: &str) -> Box<Denial> {
-    let message = format!("{} needs an approval at the terminal, and {why}", paper.bound.name());
+    let message = format!("{} needs an approval at the terminal, and {why}", paper.bound.subject());
     let hint = "start guardexec in the foreground of a terminal, or let the policy file it: [approval] ask = \"queue\"";
     refusal("approval_no_terminal", message, hint)
 }
 
-fn said(tty: File, screen: &str, timeout: Duration, stop: Stop<'_>) -> Result<Said, String> {
+fn said(tty: File, screen: &str, question: &str, timeout: Duration, stop: Stop<'_>) -> Result<Said, String> {
     let broken = |error: io::Error| format!("the terminal cannot be used: {}", super::files::reason(&error));
     let vigil = Vigil::begin(timeout, stop).map_err(broken)?;
-    converse(tty, screen, &vigil).map_err(broken)
+    converse(tty, screen, question, &vigil).map_err(broken)
 }
 
 /// What came from the terminal.
@@ -102,12 +106,12 @@ fn open() -> Result<File, String> {
 }
 
 /// Writes the screen, drops what was typed so far, asks and reads one line.
-fn converse(mut tty: File, screen: &str, vigil: &Vigil<'_>) -> io::Result<Said> {
+fn converse(mut tty: File, screen: &str, question: &str, vigil: &Vigil<'_>) -> io::Result<Said> {
     if let Some(ended) = write(&mut tty, screen.as_bytes(), vigil)? {
         return Ok(ended);
     }
     tcflush(&tty, FlushArg::TCIFLUSH)?;
-    if let Some(ended) = write(&mut tty, PROMPT.as_bytes(), vigil)? {
+    if let Some(ended) = write(&mut tty, question.as_bytes(), vigil)? {
         return Ok(ended);
     }
     let mut line = Vec::new();

@@ -42,8 +42,7 @@ pub fn answer(view: &mut View, id: &str, vigil: &Vigil<'_>, escalates: bool) -> 
     let broken = |error| StateError::Io { path: "/proc".into(), doing: "wait with", source: error };
     loop {
         let (waits, due) = view.read(|db, now| {
-            let found = approvals::find(db, now, id)?;
-            let waits = found.is_some_and(|row| row.state == State::Pending);
+            let waits = approvals::state(db, now, id)? == Some(State::Pending);
             Ok((waits, escalates && approvals::escalation_is_due(db, now)?))
         })?;
         match (waits, due) {
@@ -64,8 +63,14 @@ pub fn answer(view: &mut View, id: &str, vigil: &Vigil<'_>, escalates: bool) -> 
 pub fn unanswered(filed: &Filed, waited: Duration) -> Box<Denial> {
     let id = &filed.id;
     let message = format!("nobody answered approval {id} within {}", shown_time(waited));
-    let hint =
-        format!("it can still be answered until {}; then run it with --approval {id}", filed.expires_at);
+    let until = &filed.expires_at;
+    let hint = match filed.output {
+        true => format!(
+            "it did run, do not run it again; it can still be answered until {until}: then get its result with --approval {id} \
+             and no command"
+        ),
+        false => format!("it can still be answered until {until}; then run it with --approval {id}"),
+    };
     refusal("approval_timeout", message, hint)
 }
 

@@ -37,6 +37,8 @@ enum Trouble {
     Refused(Box<Denial>),
     /// Whoever calls is an agent.
     Agent,
+    /// guardexec was told to end by this signal, while it told somebody of a request.
+    Ended(i32),
     /// The policy cannot be used.
     Policy(PolicyError),
     /// The store cannot be used.
@@ -73,7 +75,14 @@ impl Trouble {
                 let hint = "a person answers, from an environment without it";
                 (DENIED, message.to_owned(), Some(hint.to_owned()))
             }
-            Trouble::Policy(error) => (UNUSABLE, error.to_string(), None),
+            Trouble::Ended(signal) => {
+                (u8::try_from(128 + signal).unwrap_or(UNUSABLE), format!("ended by signal {signal}"), None)
+            }
+            // It begins with `error: ` itself.
+            Trouble::Policy(error) => {
+                say(&error.to_string());
+                return UNUSABLE;
+            }
             Trouble::State(error) => (UNUSABLE, error.to_string(), Some(error.hint())),
             Trouble::Unusable(message, hint) => (UNUSABLE, message, hint),
         };
@@ -125,14 +134,18 @@ impl<'a> Office<'a> {
     }
 
     /// Tells those who are to be told of what nobody answers: there is no daemon that could.
-    fn escalate(&self) {
+    fn escalate(&self) -> Result<(), Trouble> {
         let asked = oversight::asked(&self.policies, oversight::can_ask);
         let around = Around { policies: &self.policies, facts: &self.around.facts, stop: None };
         match tell::overdue(&self.dir, &asked, &around) {
-            Ok(warnings) => {
-                warnings.iter().for_each(|w| say(&escape_text(&format!("guardexec: warning: {w}"))))
+            Ok(told) => {
+                told.warnings.iter().for_each(|w| say(&escape_text(&format!("guardexec: warning: {w}"))));
+                told.cancelled.map_or(Ok(()), |signal| Err(Trouble::Ended(signal)))
             }
-            Err(error) => say(&escape_text(&format!("guardexec: warning: {error}"))),
+            Err(error) => {
+                say(&escape_text(&format!("guardexec: warning: {error}")));
+                Ok(())
+            }
         }
     }
 
@@ -175,7 +188,7 @@ impl<'a> Office<'a> {
 /// `approvals list`.
 fn list(args: &ListArgs, around: &Surroundings) -> Result<(), Trouble> {
     let office = Office::find(&args.policy, around)?;
-    office.escalate();
+    office.escalate()?;
     let mut records = Vec::new();
     let mut table = vec![["ID", "STATE", "EXPIRES", "AGENT", "ASKED BY", "WHAT"].map(str::to_owned)];
     office.each(args.all, |entry| {
@@ -199,8 +212,8 @@ fn list(args: &ListArgs, around: &Surroundings) -> Result<(), Trouble> {
 fn line(entry: &Entry) -> [String; 6] {
     let bound = &entry.bound;
     let what = match bound.argv.len() {
-        0 | 1 => bound.name(),
-        words => format!("{}, {words} words", bound.name()),
+        0 | 1 => bound.subject(),
+        words => format!("{}, {words} words", bound.subject()),
     };
     let causes: Vec<String> = bound.causes.iter().map(|cause| repr(cause.id.as_bytes())).collect();
     [
@@ -228,7 +241,7 @@ fn aligned(rows: &[[String; 6]]) -> String {
 /// `approvals show`.
 fn show(args: &IdArgs, around: &Surroundings) -> Result<(), Trouble> {
     let office = Office::find(&args.policy, around)?;
-    office.escalate();
+    office.escalate()?;
     let (entry, lately) = office
         .entry(&args.id, |db, now, entry| Ok((queue::lately(db, now, &entry)?, entry)))
         .map(|(lately, entry)| (entry, lately))?;

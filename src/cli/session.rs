@@ -94,7 +94,7 @@ fn known(kept: &Kept, id: &str) -> Result<(Session, Vec<SessionEvent>), u8> {
 fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
     if let Some(agent) = &around.facts.agent {
         say(&format!(
-            "guardexec: an agent lets no session go on, and this is {} (GUARDEXEC_AGENT); ask a person",
+            "guardexec: error: an agent lets no session go on, and this is {} (GUARDEXEC_AGENT); ask a person",
             display(agent.as_bytes())
         ));
         return Err(DENIED);
@@ -146,7 +146,8 @@ fn unrecorded(error: &AuditError) -> u8 {
 
 /// Says that there is no such session; gives the exit status.
 fn unknown(id: &str) -> u8 {
-    say(&format!("guardexec: no session {}", display(id.as_bytes())));
+    say(&format!("guardexec: error: there is no session {}", display(id.as_bytes())));
+    say("hint: guardexec session list shows those of this policy and --state");
     UNKNOWN
 }
 

@@ -94,6 +94,14 @@ impl Heard {
         })
     }
 
+    /// The signal that guardexec got meanwhile. Whoever runs a hook has taken it, and has to end for it.
+    pub fn cancelled(&self) -> Option<i32> {
+        match self {
+            Heard::Cancelled(signal) => Some(*signal),
+            _ => None,
+        }
+    }
+
     /// The last bytes of its standard error, where there are any.
     pub fn stderr(&self) -> &[u8] {
         match self {

@@ -70,9 +70,9 @@ fn interpreters(program: &Program, path: &[PathBuf], uid: u32) -> Result<(), Str
             return Err(what(format!("{} is no absolute path", shown(first))));
         }
         let found = trusted(first, uid).map_err(what)?;
-        if first.file_name() == Some(OsStr::new("env"))
-            && let Some(name) = started_by_env(&words[1..])
-        {
+        if first.file_name() == Some(OsStr::new("env")) {
+            let name = started_by_env(&words[1..])
+                .ok_or_else(|| what(format!("nobody can tell what {} starts", shown(first))))?;
             let named = if name.as_bytes().contains(&b'/') {
                 PathBuf::from(name)
             } else {
@@ -90,11 +90,13 @@ fn interpreters(program: &Program, path: &[PathBuf], uid: u32) -> Result<(), Str
     Err("its interpreters are scripts of scripts without end".to_owned())
 }
 
-/// The program that `env` looks up: its first word that is neither an option (`-S` leads to one) nor an assignment.
+/// The program that `env` looks up: its first word that is neither an option nor an assignment. `-S` leads to one, which may
+/// be glued to it.
 pub fn started_by_env(words: &[std::ffi::OsString]) -> Option<&OsStr> {
-    let is_program =
-        |word: &&std::ffi::OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
-    words.iter().find(is_program).map(|word| word.as_os_str())
+    let is_program = |word: &&[u8]| !word.starts_with(b"-") && !word.contains(&b'=');
+    let words = words.iter().map(|word| word.as_bytes());
+    let unglued = words.map(|word| word.strip_prefix(b"-S").filter(|rest| !rest.is_empty()).unwrap_or(word));
+    unglued.into_iter().find(is_program).map(OsStr::from_bytes)
 }
 
 /// A word: where it names a regular file, that is tested as the program is.
@@ -112,4 +114,21 @@ fn file(path: &Path, uid: u32) -> Result<(), String> {
     }
     trust::check_installed(&opened, path, uid).map_err(|e| untrusted(&e))?;
     trust::check_way(path, uid).map(drop).map_err(|e| untrusted(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_env_starts_is_found_however_it_is_written() {
+        let found = |line: &str| {
+            let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
+            started_by_env(&words).map(|name| name.to_string_lossy().into_owned())
+        };
+        for line in ["python3", "-S python3 -I", "-Spython3 -I", "-i A=b python3", "-S A=b python3 x"] {
+            assert_eq!(found(line).as_deref(), Some("python3"), "{line}");
+        }
+        assert_eq!(found("--split-string=python3"), None);
+    }
 }

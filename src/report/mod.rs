@@ -15,3 +15,4 @@ pub mod status;
 pub mod text;
 pub mod tool;
 pub mod trail;
+pub mod withheld;

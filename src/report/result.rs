@@ -8,26 +8,31 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::policy::model::Severity;
 
 use super::json;
 use super::status::Status;
 use super::tool::ToolDoc;
+use super::withheld::{Word, pairs, word, word_or_null, words as known_words};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "guardexec.result/v1";
 
 /// The result. Every field is what the documentation of the same name says.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct ResultDoc {
-    pub schema: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub schema: Word,
     pub run_id: String,
-    pub decision: Option<&'static str>,
+    #[serde(deserialize_with = "word_or_null")]
+    pub decision: Option<Word>,
     pub status: Status,
-    pub stage: Option<&'static str>,
+    #[serde(deserialize_with = "word_or_null")]
+    pub stage: Option<Word>,
     pub rule: Option<RuleDoc>,
     pub reason: Option<String>,
     pub text: String,
@@ -47,10 +52,11 @@ pub struct ResultDoc {
     pub exit_status: u8,
     pub signal: Option<String>,
     pub core_dumped: bool,
-    pub limit: Option<&'static str>,
+    #[serde(deserialize_with = "word_or_null")]
+    pub limit: Option<Word>,
     /// In the order in which they are pushed.
-    #[serde(serialize_with = "as_map")]
-    pub limits: Vec<(&'static str, LimitDoc)>,
+    #[serde(serialize_with = "as_map", deserialize_with = "pairs")]
+    pub limits: Vec<(Word, LimitDoc)>,
     pub cpu_user_ms: Option<u64>,
     pub cpu_system_ms: Option<u64>,
     pub max_rss_bytes: Option<u64>,
@@ -109,7 +115,7 @@ impl Serialize for SeverityDoc {
 }
 
 /// The rule that decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleDoc {
     /// Its id.
     pub id: String,
@@ -120,7 +126,7 @@ pub struct RuleDoc {
 }
 
 /// One file of the policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyDoc {
     /// Its path.
     pub path: String,
@@ -129,7 +135,7 @@ pub struct PolicyDoc {
 }
 
 /// The program that was opened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramDoc {
     /// The canonical path.
     pub path: String,
@@ -142,19 +148,21 @@ pub struct ProgramDoc {
 }
 
 /// One limit as it was in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitDoc {
     /// Milliseconds for times, bytes for sizes, a count otherwise; null where the policy lifted it.
     pub value: Option<u64>,
     /// `exact`, `approximate` or `none`.
-    pub how: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub how: Word,
 }
 
 /// What a guard cut out of the output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedactionDoc {
     /// `stdout` or `stderr`.
-    pub stream: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub stream: Word,
     /// The guard's rule.
     pub rule: String,
     /// How many times.
@@ -162,22 +170,25 @@ pub struct RedactionDoc {
 }
 
 /// The confinement that was really on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxDoc {
     /// The profile.
-    pub profile: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub profile: Word,
     /// Layer and mechanism, in the order in which they are pushed.
-    #[serde(serialize_with = "as_map")]
-    pub enforced: Vec<(&'static str, String)>,
+    #[serde(serialize_with = "as_map", deserialize_with = "pairs")]
+    pub enforced: Vec<(Word, String)>,
     /// Layers that the profile wants and that could not be had.
-    pub missing: Vec<&'static str>,
+    #[serde(deserialize_with = "known_words")]
+    pub missing: Vec<Word>,
 }
 
 /// Something that the confinement refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViolationDoc {
     /// The layer that refused.
-    pub layer: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub layer: Word,
     /// What was tried: `execve`, `connect`, `write`, ...
     pub operation: String,
     /// On what, where that is known.
@@ -187,7 +198,7 @@ pub struct ViolationDoc {
 }
 
 /// Where an approval stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalDoc {
     /// What `--approval` takes.
     pub id: String,
@@ -198,7 +209,7 @@ pub struct ApprovalDoc {
 }
 
 /// The last audit record of this request; `SEQ:HASH` proves later that the tail was not cut.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditDoc {
     /// The audit file.
     pub file: String,
@@ -209,7 +220,7 @@ pub struct AuditDoc {
 }
 
 /// What went wrong with guardexec itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorDoc {
     /// Stable and machine-readable: `usage`, `policy`, `audit`, ...
     pub kind: String,

@@ -1,5 +1,6 @@
 //! The `status` words of a result, and what guardexec exits with for each: one table.
 
+use serde::de::{Deserialize, Deserializer, Error as _, Unexpected};
 use serde::{Serialize, Serializer};
 
 /// How a request ended, as results and audit records name it.
@@ -85,6 +86,14 @@ impl Status {
 impl Serialize for Status {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Status, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = Status::all().find(|status| status.as_str() == text);
+        known.ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &"a status"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tools in a result: the call itself, what a built-in action came to, and how much of a command's output its text holds.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -20,7 +20,7 @@ use crate::request::mask::mask_argv;
 const LONGEST: usize = 256;
 
 /// A tool's call as results and audit records show it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDoc {
     /// The tool.
     pub name: String,

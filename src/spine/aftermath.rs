@@ -13,43 +13,55 @@ use crate::state::{StateError, Store};
 
 /// What came of a call, as far as sessions and alerts look at it.
 #[derive(Debug, Default)]
-struct Came {
+pub(super) struct Left {
     halts: Vec<HaltOn>,
     events: Vec<Event>,
     denied: bool,
 }
 
-impl Came {
+impl Left {
     /// Reads it off the result.
-    fn of(doc: &ResultDoc) -> Came {
-        let mut came = Came::default();
-        let stopped = doc.stage == Some("kill_switch") || doc.stage == Some("session");
+    pub(super) fn by(doc: &ResultDoc) -> Left {
+        let mut left = Left::refused(doc);
         let check = doc.checks.iter().any(|check| check.failed || check.verdict == "block");
         match doc.status {
-            // What the operator stopped, or halted already, says nothing more about the asker.
-            Status::Denied if !stopped => {
-                came.denied = true;
-                came.events.push(Event::Denial);
-            }
             Status::Timeout => {
-                came.halts.push(HaltOn::Timeout);
-                came.events.push(Event::Timeout);
+                left.halts.push(HaltOn::Timeout);
+                left.events.push(Event::Timeout);
             }
-            Status::Error => came.halts.push(HaltOn::Error),
-            Status::NonzeroExit | Status::Signaled | Status::LimitExceeded => came.halts.push(HaltOn::Exit),
+            Status::Error => left.halts.push(HaltOn::Error),
+            Status::NonzeroExit | Status::Signaled | Status::LimitExceeded => left.halts.push(HaltOn::Exit),
             _ => {}
         }
         if check {
-            came.halts.push(HaltOn::Check);
-            came.events.push(Event::Check);
+            left.halts.push(HaltOn::Check);
+            left.events.push(Event::Check);
         }
         if doc.planted {
-            came.halts.push(HaltOn::Workspace);
+            left.halts.push(HaltOn::Workspace);
         }
         if !doc.violations.is_empty() || (doc.status == Status::Error && doc.stage == Some("sandbox")) {
-            came.halts.push(HaltOn::Sandbox);
+            left.halts.push(HaltOn::Sandbox);
         }
-        came
+        left
+    }
+
+    /// Reads off the result whether the call was refused, and nothing else.
+    pub(super) fn refused(doc: &ResultDoc) -> Left {
+        let mut left = Left::default();
+        // What the operator stopped, or halted already, says nothing more about the asker.
+        let stopped = doc.stage == Some("kill_switch") || doc.stage == Some("session");
+        if doc.status == Status::Denied && !stopped {
+            left.denied();
+        }
+        left
+    }
+
+    /// The same where the output was refused besides.
+    pub(super) fn denied(&mut self) {
+        if !std::mem::replace(&mut self.denied, true) {
+            self.events.push(Event::Denial);
+        }
     }
 }
 
@@ -61,10 +73,11 @@ impl Came {
 pub(super) fn remember(
     authority: &Authority<'_>,
     by: &Authorized,
+    left: &Left,
     trail: &mut Trail,
     doc: &mut ResultDoc,
 ) -> Result<(), AuditError> {
-    match authority.remember(&Came::of(doc), by) {
+    match authority.remember(left, by) {
         Ok(None) => Ok(()),
         Ok(Some(halt)) => {
             let id = by.asker.session.as_deref().unwrap_or_default();
@@ -89,13 +102,13 @@ impl Authority<'_> {
     ///
     /// # Errors
     /// It could not be kept.
-    fn remember(&self, came: &Came, by: &Authorized) -> Result<Option<Halt>, StateError> {
+    fn remember(&self, left: &Left, by: &Authorized) -> Result<Option<Halt>, StateError> {
         let session = by.asker.session.as_deref();
-        let counted = came.denied && sessions::is_halted_on(self.policies, HaltOn::Denied(0));
+        let counted = left.denied && sessions::is_halted_on(self.policies, HaltOn::Denied(0));
         let halts: Vec<HaltOn> =
-            came.halts.iter().copied().filter(|on| sessions::is_halted_on(self.policies, *on)).collect();
+            left.halts.iter().copied().filter(|on| sessions::is_halted_on(self.policies, *on)).collect();
         let events: Vec<Event> =
-            came.events.iter().copied().filter(|event| alerts::counts(self.policies, *event)).collect();
+            left.events.iter().copied().filter(|event| alerts::counts(self.policies, *event)).collect();
         let for_session = session.filter(|_| counted || !halts.is_empty());
         if for_session.is_none() && events.is_empty() {
             return Ok(None);
@@ -120,7 +133,8 @@ impl Authority<'_> {
             Ok((halt, alarms))
         })?;
         drop(store);
-        self.tell(alarms);
+        // The call is over: a signal that comes now ends it no sooner.
+        let _ = self.tell(alarms);
         Ok(halt)
     }
 }

@@ -13,6 +13,7 @@ use crate::approval::kept::Kept;
 use crate::approval::program::Around;
 use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::approval::screen::{Paper, person};
+use crate::approval::tell::Told;
 use crate::approval::vigil::Vigil;
 use crate::approval::wait::{self, Waited};
 use crate::approval::{self, Reply, tell};
@@ -33,6 +34,14 @@ pub(super) struct Filing {
     pub evidence: Option<Evidence>,
     /// What is filed.
     pub kept: Option<Kept>,
+}
+
+/// What stands in the place of a command where only an approval is named.
+pub(super) enum Stored {
+    /// A request: the filed one, or the call's own.
+    Request(Box<Request>),
+    /// The output of a run that is over, and the call that wants it.
+    Output(Box<Entry>, Box<Request>),
 }
 
 /// A request to which those said yes who answer at once.
@@ -70,24 +79,32 @@ impl Authority<'_> {
     }
 
     /// The request that was filed under `--approval`, in place of one without a command.
-    pub(super) fn stored(&self, request: Request) -> Passed<Request> {
-        let (Ask::Stored, Some(id)) = (&request.ask, &request.approval) else { return Ok(request) };
+    pub(super) fn stored(&self, request: Request) -> Passed<Stored> {
+        let (Ask::Stored, Some(id)) = (&request.ask, &request.approval) else {
+            return Ok(Stored::Request(Box::new(request)));
+        };
         let found = || -> Result<Result<_, Box<Denial>>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(Err(queue::unknown(id))) };
             view.read(|db, now| queue::find(db, now, id))
         };
         match found() {
-            Ok(Ok(entry)) => entry.request(request).map_err(|denial| (*denial).into()),
+            Ok(Ok(entry)) if entry.bound.output.is_some() => {
+                Ok(Stored::Output(Box::new(entry), Box::new(request)))
+            }
+            Ok(Ok(entry)) => match entry.request(request) {
+                Ok(request) => Ok(Stored::Request(Box::new(request))),
+                Err(denial) => Err((*denial).into()),
+            },
             Ok(Err(denial)) => Err((*denial).into()),
             Err(error) => Err(unavailable(&error, Stage::Approval).into()),
         }
     }
 
-    fn look<'s>(&'s self, ids: &'s [String]) -> impl Fn() -> bool + 's {
+    pub(super) fn look<'s>(&'s self, ids: &'s [String]) -> impl Fn() -> bool + 's {
         move || self.switches.iter().any(|switch| switch.stops(ids).is_some())
     }
 
-    fn stop<'s>(&self, look: &'s dyn Fn() -> bool) -> Stop<'s> {
+    pub(super) fn stop<'s>(&self, look: &'s dyn Fn() -> bool) -> Stop<'s> {
         (!self.switches.is_empty()).then_some(look)
     }
 
@@ -107,7 +124,7 @@ impl Authority<'_> {
         }
         let bound = self.bound(grant, filing, by)?;
         let evidence = filing.evidence.as_ref().map(|evidence| evidence.bytes.as_slice());
-        let paper = Paper { bound: &bound, evidence, entry: None, lately: None };
+        let paper = Paper { bound: &bound, evidence, output: None, entry: None, lately: None };
         let around = Around { policies: self.policies, facts: self.facts, stop };
         match approval::ask(&asked, &paper, &around) {
             None | Some(Reply::Approved { .. }) if filing.kept.is_none() => {
@@ -139,6 +156,13 @@ impl Authority<'_> {
         }
     }
 
+    /// What an approval of the output would bind to, as far as it is known before the run.
+    pub(super) fn bound_before(&self, grant: &Grant, by: &Authorized) -> Result<Bound, Box<Denial>> {
+        let evidence = by.filing.as_ref().and_then(|filing| filing.evidence.as_ref());
+        let asking = Asking { asker: &by.asker, evidence, causes: Vec::new(), policies: self.policies };
+        Bound::of_run(grant, asking)
+    }
+
     fn bound(&self, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<Bound> {
         let asking = Asking {
             asker: &by.asker,
@@ -150,7 +174,7 @@ impl Authority<'_> {
     }
 
     /// What a reply other than yes makes of it.
-    fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
+    pub(super) fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
         match reply {
             Reply::Declined { denial, by: who, said } => {
                 if who.is_some() || said.is_some() {
@@ -171,10 +195,13 @@ impl Authority<'_> {
     }
 
     /// Tells those who are to be told of what was just filed.
-    pub(super) fn notify(&self, filed: &Filed, by: &mut Authorized) {
+    ///
+    /// # Errors
+    /// guardexec was told to end meanwhile.
+    pub(super) fn notify(&self, filed: &Filed, by: &mut Authorized) -> Passed<()> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         if !filed.fresh || asked.notify.is_empty() {
-            return;
+            return Ok(());
         }
         let found = || -> Result<Option<_>, StateError> {
             let Some(mut view) = Store::look(self.store)? else { return Ok(None) };
@@ -186,24 +213,29 @@ impl Authority<'_> {
         let around = Around { policies: self.policies, facts: self.facts, stop: None };
         match found() {
             Ok(Some((lately, entry))) => {
-                by.warnings.extend(tell::filed(&asked, &Paper::of(&entry, &lately), &around));
+                heard(tell::filed(&asked, &Paper::of(&entry, &lately), &around), by)?;
             }
             Ok(None) => {}
             Err(error) => by.warnings.push(format!("nobody was told of what was filed: {error}")),
         }
+        Ok(())
     }
 
     /// Tells those who are to be told of what nobody answers: there is no daemon that could.
-    pub(super) fn escalate(&self, by: &mut Authorized) {
+    ///
+    /// # Errors
+    /// guardexec was told to end meanwhile.
+    pub(super) fn escalate(&self, by: &mut Authorized) -> Passed<()> {
         let asked = oversight::asked(self.policies, oversight::can_ask);
         if asked.escalate.is_empty() {
-            return;
+            return Ok(());
         }
         let around = Around { policies: self.policies, facts: self.facts, stop: None };
         match tell::overdue(self.store, &asked, &around) {
-            Ok(warnings) => by.warnings.extend(warnings),
+            Ok(told) => heard(told, by)?,
             Err(error) => by.warnings.push(format!("nobody was told of what waits for an answer: {error}")),
         }
+        Ok(())
     }
 
     /// Waits for the answer to what was filed. `Ok`: it was given, whatever it is, and the request is to be judged again.
@@ -227,7 +259,7 @@ impl Authority<'_> {
             drop(view);
             match waited.map_err(|e| failed(&e))? {
                 Waited::Settled => return Ok(()),
-                Waited::Escalation => self.escalate(by),
+                Waited::Escalation => self.escalate(by)?,
                 Waited::Late => return Err((*wait::unanswered(filed, time)).into()),
                 Waited::Cancelled(signal) => return Err(Came::Cancelled(signal)),
                 Waited::Stopped => return Err(self.stopped_meanwhile(ids)),
@@ -316,7 +348,16 @@ impl Authorized {
     }
 }
 
-fn not_kept() -> Denial {
+/// Warns of those who could not be told.
+///
+/// # Errors
+/// guardexec was told to end meanwhile.
+fn heard(told: Told, by: &mut Authorized) -> Passed<()> {
+    by.warnings.extend(told.warnings);
+    told.cancelled.map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
+}
+
+pub(super) fn not_kept() -> Denial {
     Denial {
         code: "approval_unknown",
         stage: Stage::Approval,

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use super::asking::{Filing, Stored};
 use super::permit::Permit;
 use super::{hold_examples, tool};
 use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
@@ -13,7 +14,8 @@ use crate::guard::{self, Finding, Next, Objection, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
 use crate::policy::model::{CheckOn, Policy, Syntax};
 use crate::report::audit::record::ApprovalRecord;
-use crate::report::result::ApprovalDoc;
+use crate::report::result::{ApprovalDoc, ResultDoc};
+use crate::report::withheld::Withholding;
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Asker, Request, Stdin};
 use crate::switch::{Stopped, Switch};
@@ -57,6 +59,8 @@ pub(super) struct Authorized {
     pub approval: Option<ApprovalDoc>,
     /// What the asker can do about it.
     pub advice: Option<String>,
+    /// What is needed of the request where its output has to be asked about.
+    pub filing: Option<Filing>,
 }
 
 /// How an authorization ends.
@@ -65,6 +69,10 @@ pub(super) enum Came {
     To(Box<Decision>),
     /// guardexec got this signal meanwhile.
     Cancelled(i32),
+    /// To the result of a run that is over: a person has let it go out, and this call is the one that gets it.
+    Gives(Box<ResultDoc>),
+    /// To such a result that waits for an answer yet.
+    Withholds(Box<ResultDoc>, Withholding),
 }
 
 /// A stage lets pass with a value, or ends the authorization.
@@ -93,8 +101,10 @@ impl Authority<'_> {
         by: &mut Authorized,
         trace: &mut Vec<Step>,
     ) -> Result<Came, PolicyError> {
+        by.asker = request.asker.clone();
         let mut request = match self.not_stopped(trace).and_then(|()| self.stored(request)) {
-            Ok(request) => request,
+            Ok(Stored::Request(request)) => *request,
+            Ok(Stored::Output(entry, asked)) => return Ok(self.release(&entry, &asked, by, trace)),
             Err(ended) => return Ok(ended),
         };
         let mut wait = self.wait;
@@ -141,10 +151,12 @@ impl Authority<'_> {
         }
         let request = Request { asker: by.asker.clone(), ..request };
         let filing = self.filing(&request);
-        Ok(match self.judged(request, by, trace)? {
+        let passed = match self.judged(request, by, trace)? {
             Ok(grant) => self.permit(grant, &filing, by, trace),
             Err(ended) => Err(ended),
-        })
+        };
+        by.filing = Some(filing);
+        Ok(passed)
     }
 
     /// What needs no look at the command: the switch, the asker and the session.
@@ -170,7 +182,7 @@ impl Authority<'_> {
             };
             let (argv, decision) = self.judge(request, trace)?;
             by.argv = argv;
-            let grant = match self.may_go_on(decision) {
+            let grant = match self.may_go_on(decision, trace) {
                 Decision::Allow(grant) | Decision::Ask(grant) => grant,
                 refused => {
                     by.findings = rounds.findings;
@@ -213,7 +225,8 @@ impl Authority<'_> {
     /// The kill switch, before anything is looked at.
     fn not_stopped(&self, trace: &mut Vec<Step>) -> Passed<()> {
         let Some(stopped) = self.switches.iter().find_map(Switch::stops_all) else {
-            if !self.switches.is_empty() {
+            // It is looked at more than once, and said once.
+            if !self.switches.is_empty() && trace.iter().all(|step| step.stage != "kill_switch") {
                 trace.push(step("kill_switch", "off", "no switch stops everything"));
             }
             return Ok(());
@@ -223,13 +236,16 @@ impl Authority<'_> {
     }
 
     /// The kill switch again, once it is known which rules decide.
-    fn may_go_on(&self, decision: Decision) -> Decision {
+    fn may_go_on(&self, decision: Decision, trace: &mut Vec<Step>) -> Decision {
         let grant = match &decision {
             Decision::Allow(grant) | Decision::Ask(grant) => grant,
             _ => return decision,
         };
         match self.switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
-            Some(stopped) => Decision::Deny(denial(&stopped)),
+            Some(stopped) => {
+                trace.push(step("kill_switch", "deny", stopped.sentence()));
+                Decision::Deny(denial(&stopped))
+            }
             None => decision,
         }
     }
@@ -358,7 +374,7 @@ pub(super) fn step(stage: &'static str, outcome: &str, detail: impl Into<String>
 }
 
 /// The refusal by a kill switch.
-fn denial(stopped: &Stopped) -> Denial {
+pub(super) fn denial(stopped: &Stopped) -> Denial {
     Denial {
         code: "kill_switch",
         stage: Stage::KillSwitch,

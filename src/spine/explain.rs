@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::authorize::{Authority, Authorized};
-use super::{Call, Surroundings, confine, settled, unconfined};
+use super::conclude::{Settled, When, settled};
+use super::{Call, Surroundings, confine, unconfined};
 use crate::decision::{Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
@@ -75,12 +76,17 @@ fn stages(
     };
     let mut by = Authorized::default();
     let came = authority.authorize(call.request, &mut by, steps)?;
-    let Some(grant) = settled(came, &mut by, doc) else { return Ok(false) };
+    let grant = match settled(came, &mut by, When::Before, doc) {
+        Settled::Runs(grant) => grant,
+        // Nothing would run.
+        Settled::Gives(_) => return Ok(true),
+        Settled::Waits | Settled::Ended => return Ok(false),
+    };
     if grant.program.is_none() {
         // A built-in action: what its path leads to is looked at when it is done.
         return Ok(true);
     }
-    match confine(grant, &authority).and_then(|confinement| confinement.foresee()) {
+    match confine(*grant, &authority).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {
             let on: Vec<String> =
                 enforced.on.iter().map(|(l, how)| format!("{}: {how}", l.as_str())).collect();

@@ -8,7 +8,7 @@ use super::authorize::{Authority, Authorized, Came, Passed, step};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::decision::{Denial, Grant, RuleRef, Stage, Step, listed};
-use crate::hook::{self, Job};
+use crate::hook::{self, Heard, Job};
 use crate::policy::model::Verdict;
 use crate::policy::oversight;
 use crate::state::alerts::{self, Alarm};
@@ -74,12 +74,9 @@ impl Authority<'_> {
     ) -> Passed<Permit> {
         let (ids, called) = (grant.ids.clone(), grant.tool.clone());
         let asker = by.asker.clone();
-        let call = rates::Call {
-            ids: ids.iter().map(String::as_str).collect(),
-            agent: asker.agent.as_deref(),
-            session: asker.session.as_deref(),
-            tool: called.as_ref().map(|tool| (tool.name.as_str(), &tool.arguments)),
-        };
+        let (agent, session) = (asker.agent.as_deref(), asker.session.as_deref());
+        let tool = called.as_ref().map(|tool| (tool.name.as_str(), &tool.arguments));
+        let call = rates::Call { ids: ids.iter().map(String::as_str).collect(), agent, session, tool };
         let rated = self.rated(&call);
         let in_session = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
         let asks = grant.verdict == Verdict::Ask || filing.approval.is_some();
@@ -108,14 +105,15 @@ impl Authority<'_> {
             };
             match kept {
                 Kept::Counted(used, alarms) => {
-                    self.tell(alarms);
-                    self.escalate(by);
+                    // Told to end meanwhile: it is counted and used up, and still nothing runs.
+                    let told = self.tell(alarms).and_then(|()| self.escalate(by));
+                    told.inspect_err(|_| by.used(used.as_deref()))?;
                     return Ok(Permit::Run(grant.approved(), used));
                 }
                 Kept::Filed(filed, sentences) => {
                     sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
-                    self.notify(&filed, by);
-                    self.escalate(by);
+                    let told = self.notify(&filed, by).and_then(|()| self.escalate(by));
+                    told.inspect_err(|_| by.waits(&filed))?;
                     return Ok(Permit::Waits(grant, Box::new(filed)));
                 }
                 Kept::Asks(sentences) => {
@@ -231,7 +229,10 @@ impl Authority<'_> {
     }
 
     /// Runs the programs of alerts whose figure was passed. One that fails changes nothing.
-    pub(super) fn tell(&self, alarms: Vec<Alarm<'_>>) {
+    ///
+    /// # Errors
+    /// guardexec was told to end meanwhile: the signal was taken by whoever ran them, and nobody else hears of it.
+    pub(super) fn tell(&self, alarms: Vec<Alarm<'_>>) -> Passed<()> {
         let paths: Vec<_> = alarms.iter().map(|alarm| crate::decision::policy_path(alarm.policy)).collect();
         let job = |(alarm, path)| -> Job<'_> {
             let (alarm, path): (&Alarm<'_>, &Vec<std::path::PathBuf>) = (alarm, path);
@@ -240,9 +241,8 @@ impl Authority<'_> {
             Job { name: &alarm.alert.name, hook: &alarm.alert.run, input, timeout: TELLING, path }
         };
         let jobs: Vec<Job<'_>> = alarms.iter().zip(&paths).map(job).collect();
-        if !jobs.is_empty() {
-            hook::run_all(jobs, self.facts, None);
-        }
+        let told = hook::run_all(jobs, self.facts, None);
+        told.iter().find_map(Heard::cancelled).map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
     }
 }
 
@@ -260,7 +260,7 @@ fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<String>, Box<Denial>> {
 }
 
 /// A refusal of the store's as judging makes them.
-fn refused(refusal: Refusal, stage: Stage) -> Denial {
+pub(super) fn refused(refusal: Refusal, stage: Stage) -> Denial {
     Denial {
         code: refusal.code,
         stage,

@@ -146,8 +146,13 @@ pub struct Row {
     pub run_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, state, digest, asked_digest, bound, asked_argv, private, bucket, cause, filed_at, filed_by, \
-                       expires, expires_at, escalate, escalated_at, verdict, answered_at, answered_by, said, used_at, run_id";
+const COLUMNS: &str = "id, state, digest, asked_digest, bound, asked_argv, bucket, cause, filed_at, filed_by, expires, \
+                       expires_at, escalate, escalated_at, verdict, answered_at, answered_by, said, used_at, run_id, private";
+
+/// All but the private part, which may be large and is not read for many at once.
+const PUBLIC: &str = "id, state, digest, asked_digest, bound, asked_argv, bucket, cause, filed_at, filed_by, expires, \
+                      expires_at, escalate, escalated_at, verdict, answered_at, answered_by, said, used_at, run_id, \
+                      NULL AS private";
 
 fn row(found: &Found<'_>, now: &Moment) -> rusqlite::Result<Row> {
     let verdict: Option<String> = found.get("verdict")?;
@@ -225,13 +230,22 @@ pub fn find(db: &Connection, now: &Moment, id: &str) -> Result<Option<Row>, Stat
     Ok(db.prepare(&sql)?.query_row([id], |found| row(found, now)).optional()?)
 }
 
-/// An open request that asks for exactly this, the approved one first.
+/// Where the request of this id stands.
+///
+/// # Errors
+/// As every use of the store.
+pub fn state(db: &Connection, now: &Moment, id: &str) -> Result<Option<State>, StateError> {
+    let sql = format!("SELECT {PUBLIC} FROM approval WHERE id = ?1");
+    Ok(db.prepare(&sql)?.query_row([id], |found| row(found, now)).optional()?.map(|row| row.state))
+}
+
+/// An open request that asks for exactly this, the approved one first; without its private part.
 ///
 /// # Errors
 /// As every use of the store.
 pub fn open_like(db: &Connection, now: &Moment, asked_digest: &str) -> Result<Option<Row>, StateError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM approval
+        "SELECT {PUBLIC} FROM approval
          WHERE state IN ('pending', 'approved') AND expires > ?1 AND asked_digest = ?2 ORDER BY state LIMIT 1"
     );
     let found = db.prepare(&sql)?.query_row(params![now.nanos, asked_digest], |found| row(found, now));
@@ -341,13 +355,13 @@ pub fn escalation_is_due(db: &Connection, now: &Moment) -> Result<bool, StateErr
     Ok(found)
 }
 
-/// The last answers to requests that the same rule asked for, the latest first.
+/// The last answers to requests that the same rule asked for, the latest first; without their private parts.
 ///
 /// # Errors
 /// As every use of the store.
 pub fn lately(db: &Connection, now: &Moment, cause: &str, most: u32) -> Result<Vec<Row>, StateError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM approval WHERE cause = ?1 AND answered IS NOT NULL ORDER BY answered DESC, rowid DESC LIMIT ?2"
+        "SELECT {PUBLIC} FROM approval WHERE cause = ?1 AND answered IS NOT NULL ORDER BY answered DESC, rowid DESC LIMIT ?2"
     );
     let mut statement = db.prepare(&sql)?;
     let rows = statement.query_map(params![cause, most], |found| row(found, now))?;
@@ -358,13 +372,13 @@ pub fn lately(db: &Connection, now: &Moment, cause: &str, most: u32) -> Result<V
 pub const PAGE: u32 = 64;
 
 /// Requests in the order in which they were filed, behind the one of this number: all of them, or those that wait. Each
-/// with its number; the last page has fewer than [`PAGE`].
+/// with its number and without its private part; the last page has fewer than [`PAGE`].
 ///
 /// # Errors
 /// As every use of the store.
 pub fn page(db: &Connection, now: &Moment, all: bool, behind: i64) -> Result<Vec<(i64, Row)>, StateError> {
     let sql = format!(
-        "SELECT rowid AS number, {COLUMNS} FROM approval
+        "SELECT rowid AS number, {PUBLIC} FROM approval
          WHERE rowid > :behind AND (:all OR (state = 'pending' AND expires > :now)) ORDER BY rowid LIMIT {PAGE}"
     );
     let mut statement = db.prepare(&sql)?;

@@ -163,22 +163,22 @@ impl fmt::Display for StateError {
             StateError::Io { path, doing, source } => {
                 write!(f, "cannot {doing} {path:?} for the state: {source}")
             }
-            StateError::Symlink(path) => write!(f, "the state's {path:?} is a symbolic link"),
+            StateError::Symlink(path) => write!(f, "{path:?}, where the state is kept, is a symbolic link"),
             StateError::NotDirectory(path) => write!(f, "the state directory {path:?} is not a directory"),
-            StateError::NotRegular(path) => write!(f, "the state's file {path:?} is not a regular file"),
+            StateError::NotRegular(path) => write!(f, "the file {path:?} of the state is not a regular file"),
             StateError::Owner(path, owner) => write!(
                 f,
-                "the state's {path:?} belongs to user {owner}, who is neither root nor the one who runs guardexec"
+                "{path:?}, where the state is kept, belongs to user {owner}, who is neither root nor the one who runs guardexec"
             ),
             StateError::Mode(path, mode, _) => {
-                write!(f, "the state's {path:?} is open to others (mode {mode:04o})")
+                write!(f, "{path:?}, where the state is kept, is open to others (mode {mode:04o})")
             }
-            StateError::Links(path) => write!(f, "the state's file {path:?} has more than one name"),
+            StateError::Links(path) => write!(f, "the file {path:?} of the state has more than one name"),
             StateError::Way(path, trust) => {
                 write!(f, "the way to the state directory {path:?} cannot be trusted: {trust}")
             }
             StateError::Busy(path) => {
-                write!(f, "the state's {path:?} was held by another process for too long")
+                write!(f, "the lock of the state, {path:?}, was held by another process for too long")
             }
             StateError::Lost(path) => {
                 write!(

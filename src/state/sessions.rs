@@ -110,7 +110,7 @@ fn required(section: &SessionPolicy) -> Refusal {
 
 fn resume(id: &str) -> String {
     format!(
-        "a person can let it go on: guardexec session resume {}",
+        "a person can let it go on: guardexec session resume {}, with the same --policy",
         crate::request::quote::display(id.as_bytes())
     )
 }

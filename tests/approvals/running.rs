@@ -464,7 +464,7 @@ pub fn until_asked(master: &mut fs::File) -> String {
     String::from_utf8(seen).expect("UTF-8")
 }
 
-const TTY: &str = "[approval]\nask = \"tty\"\ntimeout = \"20s\"\n";
+pub const TTY: &str = "[approval]\nask = \"tty\"\ntimeout = \"20s\"\n";
 
 as_both! {
     fn whoever_sits_at_the_terminal_answers(bench) {

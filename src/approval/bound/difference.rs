@@ -72,6 +72,7 @@ impl Bound {
                 let hash = |file: &Option<BoundFile>| file.as_ref().map(|file| file.content.sha256.clone());
                 (hash(&self.evidence) != hash(&now.evidence)).then(|| other("the evidence is another one"))
             })
+            .or_else(|| (self.output != now.output).then(|| other("the output is another one")))
     }
 
     /// What it leads to.
@@ -149,7 +150,7 @@ fn input(was: &BoundInput, is: &BoundInput) -> Option<Difference> {
     }
 }
 
-fn policies(was: &[(Bytes, String)], is: &[(Bytes, String)]) -> Option<Difference> {
+pub(in crate::approval) fn policies(was: &[(Bytes, String)], is: &[(Bytes, String)]) -> Option<Difference> {
     if was == is {
         return None;
     }

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Bound, BoundFile, BoundInput, BoundTool, Cause, Variable};
 use crate::approval::files::Named;
+use crate::approval::withheld::BoundOutput;
 use crate::sys::hex;
 
 const VERSION: &[u8] = b"guardexec approval 1";
@@ -31,6 +32,7 @@ impl Bound {
             why,
             evidence,
             settings,
+            output,
         } = self;
         let mut to = Encoder::new();
         to.list("argv", argv, |to, word| {
@@ -67,6 +69,7 @@ impl Bound {
         to.list("settings", settings, |to, setting| {
             to.piece(setting.name.as_bytes()).pieces(&setting.values);
         });
+        to.list("output", output, came);
         hex(&to.0.finalize())
     }
 }
@@ -132,6 +135,9 @@ fn input(to: &mut Encoder, stdin: &BoundInput) {
         BoundInput::Bytes(content) => {
             to.piece(b"bytes").piece(content.sha256.as_bytes());
         }
+        BoundInput::Relayed => {
+            to.piece(b"relayed");
+        }
     }
 }
 
@@ -144,6 +150,22 @@ fn named(to: &mut Encoder, named: &Named) {
 /// Its reason may hold a figure that changes; what its author wrote is bound by the policy's hash.
 fn cause(to: &mut Encoder, cause: &Cause) {
     to.piece(cause.id.as_bytes()).piece(&cause.file.0).number(cause.line as usize);
+}
+
+/// The result holds all of it; the streams count by themselves too, since they are what a person saw.
+fn came(to: &mut Encoder, output: &BoundOutput) {
+    let BoundOutput { run_id, ids, status, exit_code, stdout, stderr, result } = output;
+    to.piece(run_id.as_bytes()).pieces(ids).piece(status.as_bytes());
+    to.list("exit_code", exit_code, |to, code| {
+        to.number((*code).into());
+    });
+    for stream in [stdout, stderr] {
+        to.piece(stream.kept.sha256.as_bytes());
+        to.list("written", stream.written, |to, written| {
+            to.piece(&written.to_le_bytes());
+        });
+    }
+    to.piece(result.sha256.as_bytes());
 }
 
 fn call(to: &mut Encoder, call: &BoundTool) {

@@ -138,8 +138,14 @@ fn an_action_is_bound_to_the_file_that_it_is_about() {
     scene.file("files/a", "two");
     let stale = Difference { stale: true, what: "the content of 'a' changed".into() };
     assert_eq!(first.difference(&remove()), Some(stale));
-    let text =
-        crate::approval::screen::Paper { bound: &first, evidence: None, entry: None, lately: None }.screen();
+    let text = crate::approval::screen::Paper {
+        bound: &first,
+        evidence: None,
+        output: None,
+        entry: None,
+        lately: None,
+    }
+    .screen();
     assert!(text.starts_with("tool       remove\n           path = a\ncwd "), "{text}");
     assert!(text.contains("file       a\n           3 bytes, sha256 "), "{text}");
 }

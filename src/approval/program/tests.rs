@@ -18,7 +18,7 @@ fn around<'a>(scene: &'a Scene, facts: &'a Facts) -> Around<'a> {
 }
 
 fn paper(bound: &Bound) -> Paper<'_> {
-    Paper { bound, evidence: None, entry: None, lately: None }
+    Paper { bound, evidence: None, output: None, entry: None, lately: None }
 }
 
 /// `approve by ...: said`, `decline: said` or what else came.
@@ -172,14 +172,15 @@ fn whoever_is_told_and_fails_is_a_warning() {
         let bad = bench.script("bad", "printf 'no mail\\033[2K server' >&2; exit 3");
         let asked =
             Asked { notify: vec![&good, &bad], escalate: vec![(&good, LONG)], ..asked(Vec::new(), None) };
-        let warnings = approval::tell::filed(&asked, &paper(&bound), &around(&scene, &facts()));
+        let told = approval::tell::filed(&asked, &paper(&bound), &around(&scene, &facts()));
         let expected = format!(
             "the program '{}' (notify, policy.toml:7) was to be told of approval , and it exited with status 3: no \
              mail\\x1b[2K server",
             bench.path("bad")
         );
-        assert_eq!(warnings, [expected]);
-        assert!(approval::tell::unanswered(&asked, &paper(&bound), &around(&scene, &facts())).is_empty());
+        assert_eq!((told.warnings, told.cancelled), (vec![expected], None));
+        let told = approval::tell::unanswered(&asked, [paper(&bound)], &around(&scene, &facts()));
+        assert!(told.warnings.is_empty());
         let text = fs::read_to_string(&seen).unwrap();
         assert!(text.starts_with("notify\n{\"schema\":\"guardexec.approval/v1\""), "{text}");
         assert!(text.contains("}escalate\n{"), "{text}");

@@ -28,10 +28,22 @@ impl Entry {
         refusal("approval_mismatch", message, "ask for yourself, without --approval")
     }
 
+    /// The refusal of a command where the output of one waits.
+    pub(super) fn has_run(&self) -> Box<Denial> {
+        let id = &self.id;
+        let message = format!("approval {id} is for the output of a run that is over, and runs nothing");
+        refusal("approval_mismatch", message, format!("get that output with --approval {id} and no command"))
+    }
+
     /// Why nothing can come of it any more.
     pub(in crate::approval) fn closed(&self) -> Box<Denial> {
         let id = &self.id;
-        let again = "ask again, without --approval";
+        let output = self.bound.output.is_some();
+        let again = match (output, self.state) {
+            (false, _) => "ask again, without --approval",
+            (true, State::Consumed) => "its output was handed out then, and is not kept any more",
+            (true, _) => "its output is not kept any more; it did run, do not run it again for that",
+        };
         match self.state {
             State::Consumed => {
                 let at = self.used.as_ref().map_or("", |(at, _)| at);
@@ -42,7 +54,7 @@ impl Entry {
                 refusal(
                     "approval_declined",
                     format!("approval {id} was {said}"),
-                    "do without it, or ask for something else",
+                    if output { again } else { "do without it, or ask for something else" },
                 )
             }
             _ => refusal(
@@ -88,7 +100,11 @@ impl Entry {
     pub(super) fn answered_already(&self) -> Box<Denial> {
         match (&self.answered, self.state) {
             (Some(answered), State::Approved | State::Declined | State::Consumed) => {
-                let message = format!("approval {} was {} already", self.id, screen::answer(answered));
+                let message = format!(
+                    "approval {} was {}; it cannot be answered again",
+                    self.id,
+                    screen::answer(answered)
+                );
                 refusal(
                     "approval_answered",
                     message,

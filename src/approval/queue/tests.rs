@@ -12,6 +12,7 @@ use crate::state::tests::Dir;
 
 mod kept;
 pub(in crate::approval) mod killed;
+mod output;
 
 pub(in crate::approval) const TERMS: Terms =
     Terms { expires: Duration::from_secs(600), max_pending: 3, escalate_after: None };
@@ -196,7 +197,8 @@ fn every_refusal_has_its_own_code_and_says_why() {
         let denial = desk.answer(&id, approved, None).unwrap_err();
         assert_eq!(denial.code, "approval_answered");
         assert!(
-            denial.message.contains("was declined by 'amy'") && denial.message.ends_with(" already"),
+            denial.message.contains("was declined by 'amy'")
+                && denial.message.ends_with("; it cannot be answered again"),
             "{}",
             denial.message
         );

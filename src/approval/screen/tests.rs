@@ -31,13 +31,14 @@ fn entry(bound: Bound) -> Entry {
         used: None,
         escalated_at: None,
         kept: None,
+        output: None,
     }
 }
 
 fn screen(scene: &Scene, request: Request) -> String {
     let evidence = request.evidence.clone().map(|e| e.bytes);
     let bound = scene.bound(request);
-    Paper { bound: &bound, evidence: evidence.as_deref(), entry: None, lately: None }.screen()
+    Paper { bound: &bound, evidence: evidence.as_deref(), output: None, entry: None, lately: None }.screen()
 }
 
 #[test]

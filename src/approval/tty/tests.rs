@@ -21,7 +21,7 @@ fn talk(
     let person = thread::spawn(move || person(File::from(master)));
     let began = Instant::now();
     let vigil = Vigil::begin(most, None).unwrap();
-    let said = converse(File::from(slave), screen, &vigil).unwrap();
+    let said = converse(File::from(slave), screen, RUN, &vigil).unwrap();
     let took = began.elapsed();
     drop(vigil);
     drop(person.join().expect("the person"));
@@ -80,7 +80,7 @@ fn what_was_typed_ahead_does_not_count() {
         master.write_all(b"s\n").unwrap();
         master
     });
-    let said = converse(File::from(pair.slave), "screen\n", &vigil).unwrap();
+    let said = converse(File::from(pair.slave), "screen\n", RUN, &vigil).unwrap();
     drop(vigil);
     drop(person.join().unwrap());
     assert_eq!(said, Said::Line(b"s".to_vec()));
@@ -130,7 +130,7 @@ fn what_is_too_long_for_a_terminal_is_not_asked_there() {
     use crate::approval::tests::{Scene, asking};
     let scene = Scene::new();
     let bound = scene.bound(asking(["sh", "-c", &"x".repeat(MOST_SCREEN)]));
-    let paper = Paper { bound: &bound, evidence: None, entry: None, lately: None };
+    let paper = Paper { bound: &bound, evidence: None, output: None, entry: None, lately: None };
     let Reply::Declined { denial, .. } = ask(&paper, LONG, None) else { panic!("not asked") };
     assert_eq!(denial.code, "approval_undisplayable");
     assert!(

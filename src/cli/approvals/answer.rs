@@ -73,6 +73,7 @@ fn refused(code: &'static str, message: impl Into<String>, hint: &str) -> Troubl
 
 /// What was shown has to be what is there: else the answer would be to something else.
 fn still_so(entry: &Entry) -> Result<(), Trouble> {
+    entry.is_whole()?;
     let now = entry.bound.now()?;
     match entry.bound.difference(&now) {
         None => Ok(()),
@@ -86,6 +87,10 @@ fn still_so(entry: &Entry) -> Result<(), Trouble> {
 
 /// What the edited words come to, judged by the policies that judged what was asked.
 fn edited(entry: &Entry, kept: &Kept, argv: Vec<OsString>) -> Result<Bound, Trouble> {
+    if entry.bound.output.is_some() {
+        let message = "an output cannot be edited: it is handed out as it is, or not at all";
+        return Err(refused("approval_edit", message, "approve it without --argv, or decline it"));
+    }
     if entry.bound.tool.is_some() {
         let message = "the words of a tool's call are made by the policy, and cannot be edited";
         return Err(refused(
@@ -182,8 +187,11 @@ fn record(entry: &Entry) -> ApprovalRecord {
 
 /// What was answered to what.
 fn told(entry: &Entry) -> String {
-    let (id, name) = (&entry.id, entry.bound.name());
+    let (id, name) = (&entry.id, entry.bound.subject());
     match entry.state {
+        State::Approved if entry.bound.output.is_some() => {
+            format!("approved {id}, {name}: it can be had once, until {}\n", entry.expires_at)
+        }
         State::Approved => {
             format!("approved {id}, {name}: it can be used once, until {}\n", entry.expires_at)
         }

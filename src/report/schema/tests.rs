@@ -175,6 +175,10 @@ fn every_status_has_its_exit_status() {
             message: "m".into(),
             hint: None,
         });
+        if status == Status::NeedsApproval {
+            doc.withhold();
+            doc.conceal();
+        }
         doc.exit_status = status.exit_status(doc.exit_code, doc.signal.as_ref().map(|_| 11));
         pass(&validator, &parsed(&doc));
         doc.exit_status = 42;
@@ -182,6 +186,36 @@ fn every_status_has_its_exit_status() {
             assert!(!validator.is_valid(&parsed(&doc)), "{status:?}");
         }
     }
+}
+
+#[test]
+fn what_waits_has_not_run_or_is_an_output_of_which_nothing_is_told() {
+    let validator = validator("result");
+    let mut doc = full_result();
+    let cause = crate::approval::bound::Cause {
+        id: "look".into(),
+        file: b"/p.toml"[..].into(),
+        line: 9,
+        reason: "names".into(),
+    };
+    doc.withheld(&crate::report::withheld::Withholding::by(&cause, "wait".into()));
+    assert!(!validator.is_valid(&parsed(&doc)), "its figures are for the record alone");
+    doc.conceal();
+    refuse_changes(
+        &validator,
+        &parsed(&doc),
+        &[
+            ("/stage", Some(json!("approval"))),
+            ("/decision", Some(json!("deny"))),
+            ("/approval", Some(Value::Null)),
+            ("/exit_code", Some(json!(0))),
+            ("/signal", Some(json!("SIGKILL"))),
+            ("/stdout", Some(json!(""))),
+            ("/stderr", Some(json!(""))),
+            ("/stdout_bytes", Some(json!(0))),
+            ("/stderr_bytes", Some(json!(0))),
+        ],
+    );
 }
 
 fn bodies() -> Vec<Body> {

@@ -95,7 +95,7 @@ fn the_tightest_of_each_key_holds() {
     let refusal = b.check("s").expect("refused");
     assert_eq!(refusal.code, "session_max_runs");
     assert_eq!(refusal.message, "session 's' has had its 2 runs (max_runs)");
-    assert_eq!(refusal.hint, "a person can let it go on: guardexec session resume s");
+    assert_eq!(refusal.hint, "a person can let it go on: guardexec session resume s, with the same --policy");
     assert!(refusal.at.file.ends_with("p1.toml"));
     b.run("t").at(59);
     assert_eq!(b.check("t"), None);

@@ -1,0 +1,211 @@
+//! A result that is withheld until a person agrees: put away as a line, handed out by another call, and what its caller
+//! learns meanwhile.
+//!
+//! A result is made of words that are known here: [`Word`]. Read again, a word that no result has is an error.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Unexpected, Visitor};
+
+use super::json;
+use super::result::{ResultDoc, RuleDoc};
+use super::status::Status;
+use super::text;
+use crate::approval::bound::Cause;
+use crate::decision::{Denial, Stage};
+
+/// One of the words that results are made of.
+pub type Word = &'static str;
+
+/// All of them: names of formats, decisions, stages, limits and how they hold, streams, profiles, layers.
+const WORDS: &[Word] = &[
+    super::result::SCHEMA,
+    "allow",
+    "ask",
+    "deny",
+    "kill_switch",
+    "session",
+    "policy",
+    "command",
+    "arguments",
+    "input",
+    "rate",
+    "approval",
+    "sandbox",
+    "output",
+    "workspace",
+    "wall_time",
+    "cpu_time",
+    "memory",
+    "pids",
+    "file_size",
+    "open_files",
+    "cpus",
+    "kill_grace",
+    "exact",
+    "approximate",
+    "none",
+    "stdout",
+    "stderr",
+    "strict",
+    "host",
+    "filesystem",
+    "network",
+    "syscalls",
+    "execution",
+    "identity",
+    "tmp",
+    "processes",
+];
+
+/// A word of a result as it stands in a line.
+struct Known(Word);
+
+impl<'de> Deserialize<'de> for Known {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Known, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = WORDS.iter().find(|word| **word == text);
+        known
+            .map(|word| Known(word))
+            .ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &"a word of results"))
+    }
+}
+
+/// Reads a word.
+pub(super) fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
+    Known::deserialize(from).map(|known| known.0)
+}
+
+/// Reads a word or null.
+pub(super) fn word_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Word>, D::Error> {
+    Ok(Option::<Known>::deserialize(from)?.map(|known| known.0))
+}
+
+/// Reads a list of words.
+pub(super) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Word>, D::Error> {
+    Ok(Vec::<Known>::deserialize(from)?.into_iter().map(|known| known.0).collect())
+}
+
+/// Reads an object whose keys are words, in its order.
+pub(super) fn pairs<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<(Word, T)>, D::Error> {
+    struct Pairs<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+        type Value = Vec<(Word, T)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut pairs = Vec::new();
+            while let Some((Known(key), value)) = map.next_entry()? {
+                pairs.push((key, value));
+            }
+            Ok(pairs)
+        }
+    }
+    from.deserialize_map(Pairs(PhantomData))
+}
+
+/// What the caller of a withheld result is told in its place.
+#[derive(Debug, Clone)]
+pub struct Withholding {
+    /// The check that wants a person to decide.
+    pub rule: RuleDoc,
+    /// What it says, safe to print.
+    pub why: String,
+    /// What the caller can do.
+    pub advice: String,
+}
+
+impl Withholding {
+    /// Because of this check.
+    pub fn by(check: &Cause, advice: String) -> Withholding {
+        let Cause { id, file, line, reason } = check;
+        let rule = RuleDoc { id: id.clone(), file: json::lossless(&file.0), line: *line };
+        Withholding { rule, why: reason.clone(), advice }
+    }
+}
+
+impl ResultDoc {
+    /// A result from the line that it was put away as.
+    ///
+    /// # Errors
+    /// It is no line of a result of this version.
+    pub fn of_line(line: &str) -> Result<ResultDoc, serde_json::Error> {
+        serde_json::from_str(line)
+    }
+
+    /// A person has to decide whether the output goes out. Nothing of it is left; the figures of the run are, for the record
+    /// of it, until [`ResultDoc::conceal`].
+    pub fn withheld(&mut self, by: &Withholding) {
+        self.withhold();
+        self.status = Status::NeedsApproval;
+        self.stage = Some(Stage::Output.as_str());
+        self.exit_status = Status::NeedsApproval.exit_status(None, None);
+        self.error = None;
+        let Withholding { rule, why, advice } = by;
+        let stands = self.approval.as_ref().map(|a| format!("; approval {} is {}", a.id, a.state));
+        let sentence = format!(
+            "a person has to approve the output first ({why}, {}:{}){}",
+            rule.file,
+            rule.line,
+            stands.unwrap_or_default()
+        );
+        self.text = text::blocked(&sentence, Some(advice));
+        self.rule = Some(rule.clone());
+        self.reason = Some(why.clone());
+    }
+
+    /// The output was asked about, and does not go out. The request was allowed, and it did run.
+    pub fn barred(&mut self, denial: &Denial) {
+        self.withhold();
+        let decision = self.decision;
+        self.error = None;
+        self.refused(denial, Status::Denied);
+        self.decision = decision;
+    }
+
+    /// Takes out what tells something of a withheld output: how the command ended, and how much it wrote.
+    pub fn conceal(&mut self) {
+        (self.exit_code, self.limit, self.core_dumped) = (None, None, false);
+        (self.stdout_bytes, self.stderr_bytes) = (None, None);
+        if self.status != Status::Cancelled {
+            self.signal = None;
+        }
+    }
+
+    /// This call hands out a result that was withheld, its own run's or an earlier one's: all of it but the output, which goes
+    /// in when that is recorded.
+    pub fn hands_out(&mut self, of: &ResultDoc) {
+        let mut new = of.clone();
+        new.withhold();
+        if new.run_id != self.run_id {
+            let what =
+                format!("this is the result of run {}, which was withheld; nothing ran now", of.run_id);
+            new.warnings.insert(0, what);
+        }
+        let own = std::mem::take(&mut self.warnings).into_iter().filter(|own| !of.warnings.contains(own));
+        new.warnings.extend(own);
+        new.run_id = std::mem::take(&mut self.run_id);
+        (new.approval, new.audit) = (self.approval.take(), self.audit.take());
+        *self = new;
+    }
+
+    /// The output of the result that is handed out.
+    pub fn with_output(&mut self, of: &ResultDoc) {
+        self.stdout.clone_from(&of.stdout);
+        self.stderr.clone_from(&of.stderr);
+        self.stdout_base64.clone_from(&of.stdout_base64);
+        self.stderr_base64.clone_from(&of.stderr_base64);
+        (self.stdout_truncated, self.stderr_truncated) = (of.stdout_truncated, of.stderr_truncated);
+        self.text.clone_from(&of.text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! An output about which a person has to decide: whoever answers at once is asked, and what waits is put away.
+
+use super::asking::not_kept;
+use super::authorize::{Authority, Authorized, Passed};
+use super::outgoing::Origin;
+use super::permit::unavailable;
+use crate::approval::bound::{Bound, Cause};
+use crate::approval::kept::Kept;
+use crate::approval::program::Around;
+use crate::approval::queue::{self, Filed, Terms};
+use crate::approval::screen::Paper;
+use crate::approval::withheld::Withheld;
+use crate::approval::{self, Reply};
+use crate::decision::{Denial, Stage};
+use crate::policy::oversight;
+use crate::report::audit::record::ApprovalRecord;
+use crate::report::result::ResultDoc;
+use crate::state::{StateError, Store};
+use crate::sys::account::Person;
+
+impl Authority<'_> {
+    /// Asks about the output as about any other thing. `Ok(None)`: whoever had to be asked lets it go out. Else it waits, for
+    /// this reason.
+    ///
+    /// # Errors
+    /// It does not go out, now or later.
+    pub(super) fn ask_about_output(
+        &self,
+        origin: &mut Origin,
+        causes: Vec<Cause>,
+        by: &mut Authorized,
+        doc: &ResultDoc,
+    ) -> Passed<Option<(Filed, Cause)>> {
+        let before = origin.bound.take().ok_or_else(not_kept)?.map_err(|denial| *denial)?;
+        let Withheld { output, streams, result } =
+            Withheld::of(doc.to_line(), &origin.ids).map_err(|denial| *denial)?;
+        let bound = before.of_output(output, causes, self.policies);
+        let filing = by.filing.take();
+        let evidence = filing.as_ref().and_then(|filing| filing.evidence.as_ref());
+        let evidence = evidence.map(|evidence| evidence.bytes.as_slice());
+        let asked = oversight::asked(self.policies, oversight::can_ask);
+        let look = self.look(&origin.ids);
+        let around = Around { policies: self.policies, facts: self.facts, stop: self.stop(&look) };
+        let paper = Paper { bound: &bound, evidence, output: Some(&streams), entry: None, lately: None };
+        match approval::ask(&asked, &paper, &around) {
+            None => {}
+            Some(Reply::Approved { by: who, said }) => by.events.push(ApprovalRecord {
+                id: self.run_id.to_owned(),
+                state: "approved".into(),
+                by: Some(who),
+                reason: said,
+                expires_at: None,
+            }),
+            Some(reply) => return Err(self.replied(reply, &origin.ids, by)),
+        }
+        if !asked.queue {
+            return Ok(None);
+        }
+        let kept = filing.and_then(|filing| filing.kept).ok_or_else(not_kept)?.with_result(result);
+        let filed = match self.put_away(&bound, kept, Terms::of(&asked)) {
+            Ok(Ok(filed)) => filed,
+            Ok(Err(denial)) => return Err((*denial).into()),
+            Err(error) => return Err(unavailable(&error, Stage::Approval).into()),
+        };
+        // The command ran and its output is filed: the caller has to learn under which id, also where a signal ended this.
+        if self.notify(&filed, by).is_ok() {
+            let _ = self.escalate(by);
+        }
+        let cause = bound.causes.first().cloned().ok_or_else(not_kept)?;
+        Ok(Some((filed, cause)))
+    }
+
+    fn put_away(
+        &self,
+        bound: &Bound,
+        kept: Kept,
+        terms: Terms,
+    ) -> Result<Result<Filed, Box<Denial>>, StateError> {
+        let person = Person::here();
+        let filing = queue::Filing { bound, kept, terms, by: &person };
+        Store::open(self.store)?.attempt(|tx, now| queue::file(tx, now, filing))
+    }
+}
