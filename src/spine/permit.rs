@@ -163,16 +163,9 @@ impl Authority<'_> {
                 None => return Ok(Ok(Kept::Asks(sentences))),
                 Some(answered) if !answered.queue => {}
                 Some(answered) => {
-                    let Answered { bound, kept, .. } = answered;
-                    let filed = || queue::Filing { bound, kept: kept.clone(), terms, by: &person };
                     let came = match &filing.approval {
-<<<<<<< HEAD
                         Some(id) => queue::consume(tx, now, id, &answered.bound, self.run_id)?,
                         None => answered.file(tx, now, terms, &person)?.map(Use::Wait),
-=======
-                        Some(id) => queue::consume(tx, now, id, bound, self.run_id)?,
-                        None => queue::file(tx, now, filed())?.map(Use::Wait),
->>>>>>> t5
                     };
                     match came {
                         Ok(Use::Run(entry)) => used = Some(entry),
