@@ -97,6 +97,37 @@ fn tables_are_taken_one_by_one_as_they_would_be_found_in_the_whole() {
 }
 
 #[test]
+fn taken_tables_take_the_memory_of_one() {
+    let one = "[[a]]\n\"b\\u0063\" = \"\\n\"\n";
+    let most = |text: &str| {
+        let mut most = (0, 0, 0);
+        let take = &mut |tree: &Tree<'_>, _| {
+            let now = (tree.nodes.len(), tree.decoded.len(), tree.decoded_keys.len());
+            most = (most.0.max(now.0), most.1.max(now.1), most.2.max(now.2));
+            true
+        };
+        let tree = Tree::parse_taking(text, "a", take).unwrap();
+        assert_eq!((tree.nodes.len(), tree.decoded.len(), tree.decoded_keys.len()), (2, 0, 0));
+        most
+    };
+    assert_eq!(most(one), (4, 3, 1));
+    assert_eq!(most(&one.repeat(500)), most(one));
+}
+
+#[test]
+fn keys_of_any_length_are_the_same_only_if_each_byte_is() {
+    for length in 0..20 {
+        let key: Vec<u8> = (b'a'..).take(length).collect();
+        assert!(same(&key, &key.clone()) && !same(&key, &[&key[..], b"x"].concat()));
+        for at in 0..length {
+            let mut other = key.clone();
+            other[at] = b'-';
+            assert!(!same(&key, &other), "{length} {at}");
+        }
+    }
+}
+
+#[test]
 fn what_policies_are_made_of_is_read_in_one_pass() {
     let texts = [
         ("", "{}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{FULL, parse};
+use super::{FULL, complaint, in_rule, parse, refuse};
 use crate::policy::model::{
     ActionKind, Bound, ExampleCommand, Layer, ParamType, Profile, ProgramName, Syntax, ToolOutput, Verdict,
 };
@@ -101,4 +101,29 @@ proptest! {
             prop_assert!(e.place.as_ref().is_some_and(|p| p.line >= 1));
         }
     }
+}
+
+/// Rules are read while the text is parsed; what is wrong is said in the order in which it always was: the text as TOML,
+/// the top, the rules, the rest. So is what a rule's table gets after others.
+#[test]
+fn complaints_come_in_the_order_of_the_checks() {
+    let bad = "[[rule]]\nid = \"r\"\n";
+    let unclosed = "6:3: not valid TOML: unclosed table, expected `]`";
+    assert_eq!(complaint(&format!("{bad}[limits]\npids = \"x\"\n[a")), format!("p.toml:{unclosed}"));
+    let unknown = complaint(&format!("{bad}[oddity]\nx = 1"));
+    assert!(unknown.starts_with("p.toml:4:2: unknown key `oddity` in the policy"), "{unknown}");
+    refuse(&[
+        (&format!("{bad}[limits]\npids = \"x\""), "2:1: `decision` is missing in [[rule]]"),
+        (&format!("deny = [\"a\", \"a\"]\n{bad}"), "2:14: `a` stands twice in `deny`"),
+        (
+            &format!("{}\n[[deny]]", in_rule("allow", "")),
+            "7:1: an entry of `deny` in the policy must be a string, not a table",
+        ),
+    ]);
+    let late = format!("version = 1\n{}\n[limits]\npids = 3\n[rule.limits]\npids = 2", in_rule("allow", ""));
+    let file = parse(&late).unwrap();
+    assert_eq!(
+        (file.limits.pids, file.rules[0].rule.own.limits.pids),
+        (Some(Bound::At(3)), Some(Bound::At(2)))
+    );
 }
