@@ -61,6 +61,22 @@ pub(crate) fn load_policy(path: &Path) -> Policy {
     load(path, &context).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Whether this process runs `test` and no other: else it is run again in one that does, and has to pass there. What a
+/// forked process has of the database library are the locks as they stood, another test's thread's among them.
+pub(crate) fn runs_alone(test: &str) -> bool {
+    if std::env::var_os("GX_ALONE").is_some() {
+        return true;
+    }
+    let done = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--test-threads=1", test])
+        .env("GX_ALONE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{test}\n{said}");
+    false
+}
+
 /// The exit status of a forked process.
 pub(crate) fn reaped(child: crate::sys::process::Pid) -> i32 {
     use nix::sys::wait::{WaitStatus, waitpid};

@@ -24,6 +24,9 @@ fn refused(dir: &Path) -> StateError {
 
 #[test]
 fn everything_is_the_users_alone_whatever_the_umask() {
+    if !super::runs_alone("state::tests::trust::everything_is_the_users_alone_whatever_the_umask") {
+        return;
+    }
     for mask in [0o000, 0o077, 0o777, 0o300] {
         let dir = Dir::new();
         let deep = dir.0.join("a/b");

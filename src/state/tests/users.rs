@@ -29,6 +29,9 @@ fn chmod(path: &Path, mode: u32) {
 
 #[test]
 fn an_ordinary_user_has_a_store() {
+    if !runs_alone("state::tests::users::an_ordinary_user_has_a_store") {
+        return;
+    }
     as_user(|dir| {
         assert!(Store::look(&dir.0).unwrap().is_none());
         Store::open(&dir.0).unwrap().transaction(|_, _| Ok(())).unwrap();
@@ -38,6 +41,9 @@ fn an_ordinary_user_has_a_store() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_an_error() {
+    if !runs_alone("state::tests::users::a_directory_that_cannot_be_written_is_an_error") {
+        return;
+    }
     as_user(|dir| {
         chmod(dir.outer(), 0o500);
         let error = Store::open(&dir.0).expect_err("it cannot be made");
