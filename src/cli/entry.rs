@@ -14,6 +14,8 @@ use crate::policy::load::LoadContext;
 use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
+use crate::run::END_SIGNALS;
+use crate::sys::signal::Held;
 use crate::{Answer, Call, Surroundings, perform_into, sys};
 
 /// Exit status of a usage error.
@@ -78,7 +80,11 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
     };
     let pass_through = options.format == Format::Raw;
     let call = Call { request, policies, pass_through, state: args.policy.state.take(), wait: args.wait };
+    // From here on every call gets an answer: a signal ends what is waited for, and none the time between. It is let
+    // through again for the delivery, which may have to wait for a reader for ever.
+    let held = Held::begin(&END_SIGNALS);
     let answer = perform_into(call, around, copies.outputs());
+    drop(held);
     // What the run leaves behind is waited for when the answer is dropped, after it was delivered.
     deliver(&answer, &options, copies)
 }

@@ -335,7 +335,10 @@ impl<'s> Supervisor<'s> {
                 self.killing();
             }
             // The main process has ended by itself: only the waiting is cut short.
-            Phase::Draining(_) => self.finish(),
+            Phase::Draining(_) => {
+                signal::hand_on();
+                self.finish();
+            }
             Phase::Killing(_) | Phase::Abandoned(_) | Phase::Over => {}
         }
     }

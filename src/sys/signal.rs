@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use super::check;
 
@@ -36,6 +36,13 @@ impl SignalSet {
     pub fn without(mut self, signal: i32) -> SignalSet {
         // SAFETY: the set is initialised; an impossible number is only an error return.
         unsafe { libc::sigdelset(&mut self.0, signal) };
+        self
+    }
+
+    /// The same with `signal`.
+    pub fn with(mut self, signal: i32) -> SignalSet {
+        // SAFETY: the set is initialised; an impossible number is only an error return.
+        unsafe { libc::sigaddset(&mut self.0, signal) };
         self
     }
 
@@ -91,9 +98,14 @@ impl Signals {
 
 static FIRST: AtomicI32 = AtomicI32::new(0);
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Whether somebody looked since the last one was caught.
+static SEEN: AtomicBool = AtomicBool::new(false);
+/// Whether it was seen and is for whoever comes next all the same.
+static HANDED_ON: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(signal: libc::c_int) {
     let _ = FIRST.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+    SEEN.store(false, Ordering::Relaxed);
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -103,8 +115,16 @@ extern "C" fn nothing(_: libc::c_int) {}
 pub fn caught() -> Option<(i32, u32)> {
     match COUNT.load(Ordering::Relaxed) {
         0 => None,
-        count => Some((FIRST.load(Ordering::Relaxed), count)),
+        count => {
+            SEEN.store(true, Ordering::Relaxed);
+            Some((FIRST.load(Ordering::Relaxed), count))
+        }
     }
+}
+
+/// Leaves what was caught to whoever comes next: nothing was left here that it could end.
+pub fn hand_on() {
+    HANDED_ON.store(true, Ordering::Relaxed);
 }
 
 /// What a signal does.
@@ -145,6 +165,8 @@ impl Caught {
     pub fn install(end: &[i32]) -> io::Result<Caught> {
         let mask = set_mask(&SignalSet::full())?;
         FIRST.store(0, Ordering::Relaxed);
+        SEEN.store(true, Ordering::Relaxed);
+        HANDED_ON.store(false, Ordering::Relaxed);
         COUNT.store(0, Ordering::Relaxed);
         let mut table = Caught { before: Vec::with_capacity(end.len() + 2), mask };
         for &signal in end {
@@ -167,9 +189,45 @@ impl Caught {
 
 impl Drop for Caught {
     fn drop(&mut self) {
+        // One that came with the last thing that was waited for is for whoever comes next.
+        if !SEEN.load(Ordering::Relaxed) || HANDED_ON.load(Ordering::Relaxed) {
+            // SAFETY: the signal waits, blocked, until the mask from before is back; a wrong number is only an error.
+            unsafe { libc::raise(FIRST.load(Ordering::Relaxed)) };
+        }
         for (signal, old) in &self.before {
             // SAFETY: `old` is what sigaction(2) itself returned for this signal.
             unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+        let _ = set_mask(&self.mask);
+    }
+}
+
+/// Signals that wait: between two things that heed them, none ends the process before it could say what came of it.
+#[must_use]
+pub struct Held {
+    mask: SignalSet,
+    end: Vec<i32>,
+}
+
+impl Held {
+    /// Blocks the signals of `end` in this thread. [`Caught`] lets them through where it waits.
+    ///
+    /// # Errors
+    /// What sigprocmask(2) gives.
+    pub fn begin(end: &[i32]) -> io::Result<Held> {
+        let held = end.iter().fold(SignalSet::empty(), |set, &signal| set.with(signal));
+        let mut mask = SignalSet::empty();
+        // SAFETY: both pointers name initialised sets that live through the call.
+        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &held.0, &mut mask.0) }.into())?;
+        Ok(Held { mask, end: end.to_vec() })
+    }
+}
+
+impl Drop for Held {
+    /// Those that wait are forgotten (an ignored signal is thrown away, sigaction(2)), later ones do what they did before.
+    fn drop(&mut self) {
+        for &signal in &self.end {
+            drop(Ignored::new(signal));
         }
         let _ = set_mask(&self.mask);
     }

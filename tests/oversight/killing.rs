@@ -4,6 +4,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::{LEAVES, again, all, approve, asked, audited, leave, policy, ran, used, verb};
 use crate::harness::outside::ready;
 use crate::harness::{Call, eventually, skip};
@@ -11,15 +13,21 @@ use crate::harness::{Call, eventually, skip};
 /// What a call does to the disk: the store's journal, its database and the audit file are written by these.
 const STEPS: &str = "fsync,ftruncate,write";
 
-/// Kills guardexec as it enters the `n`th of these system calls. Whether it came that far; `None` without strace(1).
-fn killed_at(call: &Call<'_>, calls: &str, n: u32) -> Option<bool> {
+/// guardexec, sent this signal as it enters the `n`th of these system calls.
+fn signalled(call: &Call<'_>, signal: &str, calls: &str, n: u32) -> Command {
     let inner = call.process();
     let mut command = Command::new("strace");
     command.args(["-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}"));
-    command.arg("-e").arg(format!("inject={calls}:signal=SIGKILL:when={n}"));
+    command.arg("-e").arg(format!("inject={calls}:signal={signal}:when={n}"));
     command.arg("--").arg(inner.get_program()).args(inner.get_args());
     command.env_clear().envs(call.env.iter().cloned()).current_dir(&call.cwd);
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Kills guardexec as it enters the `n`th of these system calls. Whether it came that far; `None` without strace(1).
+fn killed_at(call: &Call<'_>, calls: &str, n: u32) -> Option<bool> {
+    let status = signalled(call, "SIGKILL", calls, n).status().ok()?;
     // strace ends as the one that it traces.
     Some(status.signal() == Some(libc::SIGKILL))
 }
@@ -167,6 +175,31 @@ as_both! {
         let after = ready(again(bench), [&leave]).raw();
         assert!(["ok", "denied"].contains(&after.status()), "{}", after.show());
         assert!(after.took < Duration::from_secs(20), "{:?}", after.took);
+        audited(bench);
+    }
+}
+
+as_both! {
+    fn told_to_end_at_any_step_it_answers(bench) {
+        let _ = policy(bench, "[approval]\nmax_pending = 1000\n");
+        let mut cancelled = 0;
+        for n in 1..=40 {
+            let call = ready(again(bench).opt(["--wait", "2s"]), ["sh", "-c", &format!("echo {n} >> ran")]);
+            let Ok(output) = signalled(&call, "SIGTERM", "fsync,ftruncate,pwrite64", n).stdout(Stdio::piped()).output() else {
+                return skip("strace(1) cannot be had");
+            };
+            // Whoever waits for the answer gets one, and one that the exit status tells too.
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("step {n}: {e}: {:?}", output.status));
+            crate::harness::schema::check("result", &result);
+            match (result["status"].as_str(), output.status.code()) {
+                (Some("cancelled"), Some(143)) => cancelled += 1,
+                // It has fewer steps than that.
+                (Some("denied"), Some(126)) if result["text"].as_str().unwrap().contains("nobody answered") => break,
+                other => panic!("step {n}: {other:?} {result}"),
+            }
+        }
+        assert!(cancelled > 5, "only {cancelled} were told to end, or strace cannot trace here");
+        assert_eq!(ran(bench), 0);
         audited(bench);
     }
 }
