@@ -28,6 +28,15 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     own_pair(fds, ret)
 }
 
+/// Gives a pipe room for so many bytes (`F_SETPIPE_SZ`).
+///
+/// # Errors
+/// `EPERM` where the user's pipes take too much already.
+pub fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    // SAFETY: fcntl(2) takes numbers only.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }.into()).map(drop)
+}
+
 /// Two connected message sockets, close-on-exec. The death of one holder is an end of file for the other.
 pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
