@@ -294,10 +294,14 @@ fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
 fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
+    let mut unpassed = None;
     for (name, failed) in [("stdout", stdout.1), ("stderr", stderr.1)] {
-        if let Some(errno) = failed {
-            let why = io::Error::from_raw_os_error(errno);
-            warnings.push(format!("could not pass on all of the command's {name}: {why}"));
+        let Some(errno) = failed else { continue };
+        let why = io::Error::from_raw_os_error(errno);
+        let what = format!("could not pass on all of the command's {name}: {why}");
+        match errno {
+            libc::EPIPE => warnings.push(what),
+            _ => unpassed = unpassed.or(Some(what)),
         }
     }
     let account = verdict.account;
@@ -322,6 +326,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
+        unpassed,
         warnings,
         leaving: None,
     }

@@ -131,6 +131,8 @@ pub struct Ended {
     pub unreaped: bool,
     /// The run changed what the workspace protects; what it planted was set aside, or is spoken of in `warnings`.
     pub planted: bool,
+    /// What of the output could not be passed on, and why; `None` also where its reader went away.
+    pub unpassed: Option<String>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
     /// The keeper, where the tree is dead and it has yet to end itself. To be dropped when the result is told.
