@@ -353,7 +353,7 @@ as_both! {
         assert_eq!((answer.str("stage"), answer.audit[0]["state"].as_str(), answer.audit[0]["reason"].as_str()), ("approval", Some("declined"), Some("no \u{1b}[2K")));
         assert_eq!(answer.json["warnings"], json!([format!("the program '{}' did not approve: no \u{1b}[2K", hook.display())]), "{}", answer.show());
         let crash = bench.script("crash", "#!/bin/sh\nkill -SEGV $$\n");
-        for (hook, why) in [(crash, "signal 11 ended it"), (bench.dir.join("missing"), "it cannot be started: ")] {
+        for (hook, why) in [(crash, "signal 11 ended it"), (bench.dir.join("missing"), "it was not started: ")] {
             let answer = policy(bench, &format!("[approval]\nask = {hook:?}\n")).run(["sh", "-c", "echo good"]);
             answer.denied("blocked: confirmation for 'sh' denied");
             let said = answer.json["warnings"][0].as_str().unwrap_or_default();
