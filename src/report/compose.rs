@@ -173,6 +173,7 @@ impl ResultDoc {
             (status, _) => status.exit_status(self.exit_code, signal),
         };
         self.violations.extend(violation(ended, self.program.as_ref()));
+        self.violations.extend(ended.sockets_refused.iter().map(|name| unlisted(name)));
         match ended.how {
             How::NotStarted { step, errno } => self.not_started(step, errno),
             How::Unknown if ended.limit.is_none() => {
@@ -299,6 +300,20 @@ fn violation(ended: &Ended, program: Option<&ProgramDoc>) -> Option<ViolationDoc
             })
         }
         _ => None,
+    }
+}
+
+/// A Unix socket that the policy does not list; an abstract name begins with a NUL byte, shown as `@`.
+fn unlisted(name: &[u8]) -> ViolationDoc {
+    let shown = match name.split_first() {
+        Some((0, name)) => format!("@{}", json::lossless(name)),
+        _ => json::lossless(name),
+    };
+    ViolationDoc {
+        layer: Layer::Network.as_str(),
+        operation: "connect".into(),
+        target: Some(shown),
+        hint: Some("the policy lists the Unix sockets a run may connect to in [network] unix, by path".into()),
     }
 }
 

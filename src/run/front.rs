@@ -17,6 +17,7 @@ use super::tree::{self, Held};
 use super::{Ended, How, Outside, RunError};
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
+use crate::sandbox::door::{Porter, Refused};
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::{self, Ground, Layers};
 use crate::sandbox::namespace::Namespace;
@@ -203,18 +204,22 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
-    if let Err(error) = layers.complete() {
-        // Without a word the keeper starts nothing and goes.
-        drop(control);
-        leaving::reap(pid, pidfd.as_ref());
-        return Err(error.into());
-    }
+    let porter = match ready(&mut layers) {
+        Ok(porter) => porter,
+        Err(error) => {
+            // Without a word the keeper starts nothing and goes.
+            drop(control);
+            leaving::reap(pid, pidfd.as_ref());
+            return Err(error);
+        }
+    };
     let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
     supervisor.drive();
     let (gone, leaving) = conclude(&mut supervisor, pid, cgroup, held, &reaper);
+    let refused = porter.map(Porter::close);
     let duration = began.elapsed();
     if let Some((step, errno)) = supervisor.verdict.unable {
         return Ok(Attempt::Unable(step, errno));
@@ -224,15 +229,34 @@ pub fn attempt(
     (ended.duration, ended.leaving) = (duration, leaving);
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    afterwards(&mut ended, &mut layers);
+    afterwards(&mut ended, &mut layers, refused);
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
-/// What the layers have to say at the end.
-fn afterwards(ended: &mut Ended, layers: &mut Layers) {
+/// What has to be there before the keeper is told to start the child.
+fn ready(layers: &mut Layers) -> Result<Option<Porter>, RunError> {
+    layers.complete()?;
+    Ok(layers.door.take().map(Porter::open).transpose()?)
+}
+
+/// What the layers have to say at the end. `refused`: what the porter says, where there was one.
+fn afterwards(ended: &mut Ended, layers: &mut Layers, refused: Option<Option<Refused>>) {
     let (said, planted) = layers.afterwards();
     ended.warnings.extend(said);
     ended.planted = planted;
+    match refused {
+        None => {}
+        Some(Some(refused)) => {
+            if !refused.held && !matches!(ended.how, How::NotStarted { .. }) {
+                ended.enforced.lacks(Layer::Network);
+                ended.warnings.push("no Unix socket could be connected to: the run's filter was not heard of".into());
+            }
+            ended.sockets_refused = refused.names;
+        }
+        Some(None) => ended.warnings.push(
+            "which Unix sockets the run was refused is not known: the kernel held up who looked at it".into(),
+        ),
+    }
 }
 
 /// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
@@ -322,6 +346,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
+        sockets_refused: Vec::new(),
         warnings,
         leaving: None,
     }
