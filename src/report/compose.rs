@@ -313,7 +313,9 @@ fn unlisted(name: &[u8]) -> ViolationDoc {
         layer: Layer::Network.as_str(),
         operation: "connect".into(),
         target: Some(shown),
-        hint: Some("the policy lists the Unix sockets a run may connect to in [network] unix, by path".into()),
+        hint: Some(
+            "the policy lists the Unix sockets a run may connect to in [network] unix, by path".into(),
+        ),
     }
 }
 

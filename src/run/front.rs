@@ -249,7 +249,9 @@ fn afterwards(ended: &mut Ended, layers: &mut Layers, refused: Option<Option<Ref
         Some(Some(refused)) => {
             if !refused.held && !matches!(ended.how, How::NotStarted { .. }) {
                 ended.enforced.lacks(Layer::Network);
-                ended.warnings.push("no Unix socket could be connected to: the run's filter was not heard of".into());
+                ended
+                    .warnings
+                    .push("no Unix socket could be connected to: the run's filter was not heard of".into());
             }
             ended.sockets_refused = refused.names;
         }

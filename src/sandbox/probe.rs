@@ -56,7 +56,16 @@ impl Probe {
 /// All probes, in the order of `doctor`'s table. Some milliseconds in all.
 pub fn all() -> Vec<Probe> {
     let sockets = unix_sockets(Some(run_identity()));
-    vec![landlock(), seccomp(), mount_namespace(), pid_namespace(), cgroups(), loopback(), sockets, identity()]
+    vec![
+        landlock(),
+        seccomp(),
+        mount_namespace(),
+        pid_namespace(),
+        cgroups(),
+        loopback(),
+        sockets,
+        identity(),
+    ]
 }
 
 /// A ruleset without rules is applied, and the root directory must not open any more.
@@ -201,7 +210,7 @@ pub fn identity() -> Probe {
 }
 
 /// What a run becomes by default, where nothing it needs is in the way.
-fn run_identity() -> identity::Prepared {
+pub fn run_identity() -> identity::Prepared {
     let root = Uid::effective().is_root();
     let chosen = if root { Identity::Anonymous(65534) } else { Identity::Same };
     identity::Prepared::new(chosen, false)
@@ -264,7 +273,9 @@ pub(super) fn remedy(name: &str, errno: Errno) -> Option<&'static str> {
             "use a kernel from 5.12 on with CONFIG_USER_NS, CONFIG_PID_NS and CONFIG_NET_NS"
         }
         ("unix_sockets", libc::EBUSY) => "run guardexec outside the run whose policy lists Unix sockets",
-        ("unix_sockets", libc::EINVAL | libc::ENOSYS) => "use a kernel from 5.6 on with CONFIG_SECCOMP_FILTER",
+        ("unix_sockets", libc::EINVAL | libc::ENOSYS) => {
+            "use a kernel from 5.6 on with CONFIG_SECCOMP_FILTER"
+        }
         ("unix_sockets", libc::EPERM | libc::EACCES) => {
             "in a container, give it CAP_SYS_PTRACE and a seccomp profile that lets pidfd_getfd and process_vm_readv through; \
              set sysctl kernel.yama.ptrace_scope to 0 or 1"

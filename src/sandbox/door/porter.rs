@@ -97,8 +97,14 @@ fn listener(door: &Door, stop: BorrowedFd<'_>) -> Option<OwnedFd> {
 fn attend(door: &Door, stop: BorrowedFd<'_>) -> Refused {
     let Some(listener) = listener(door, stop) else { return Refused::default() };
     let refused = Refused { held: true, names: Vec::new() };
-    let mut room =
-        Room { door, listener: listener.as_fd(), visits: Vec::new(), refused, over: false, looked: Instant::now() };
+    let mut room = Room {
+        door,
+        listener: listener.as_fd(),
+        visits: Vec::new(),
+        refused,
+        over: false,
+        looked: Instant::now(),
+    };
     while room.turn(stop) {}
     room.visits.iter().for_each(Caller::dismiss);
     room.refused

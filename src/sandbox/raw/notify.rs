@@ -192,7 +192,8 @@ pub fn take_descriptor(task: i32, number: RawFd) -> Result<OwnedFd, Errno> {
 /// The thread itself where the kernel can name it (6.9), else its process.
 fn open_task(task: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: numbers only.
-    let open = |pid: i32, flags: libc::c_int| check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) });
+    let open =
+        |pid: i32, flags: libc::c_int| check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) });
     if let Ok(fd) = open(task, PIDFD_THREAD).or_else(|_| open(task, 0)) {
         return owned(fd);
     }
