@@ -110,7 +110,12 @@ impl Way {
         if fd::kind(file.as_fd())? != fd::FileKind::Socket {
             return Err(io::Error::other("it is no socket"));
         }
-        let link = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let link = crate::program::descriptor_path(&file);
+        // What an earlier run can write may have changed since its links were resolved.
+        if std::fs::read_link(&link)? != real {
+            return Err(io::Error::other("it was moved meanwhile"));
+        }
+        let link = CString::new(link.into_os_string().into_encoded_bytes())?;
         let identity = raw::identity_of(&link).map_err(io::Error::from_raw_os_error)?;
         Ok(Way::Found { path, identity, address: unix_address(link.to_bytes()), file })
     }

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Of this many different paths it is said that they are not listed.
 const SAID: usize = 8;
 /// How long its own end is awaited.
-const END: Duration = Duration::from_secs(1);
+const END: Duration = Duration::from_secs(5);
 
 /// What there is to say at the end.
 #[derive(Debug, Default)]
@@ -106,7 +106,8 @@ fn attend(door: &Door, stop: BorrowedFd<'_>) -> Refused {
         looked: Instant::now(),
     };
     while room.turn(stop) {}
-    room.visits.iter().for_each(Caller::dismiss);
+    room.visits.iter().for_each(Caller::kill);
+    room.visits.iter().for_each(Caller::await_end);
     room.refused
 }
 
@@ -118,9 +119,12 @@ struct Caller {
 }
 
 impl Caller {
-    /// Kills the visit. It can wait for nothing that a signal does not end but the disk, so it is awaited.
-    fn dismiss(&self) {
+    fn kill(&self) {
         let _ = process::pidfd_signal(&self.pidfd, libc::SIGKILL);
+    }
+
+    /// When it was killed. It can wait for nothing that a signal does not end but a disk.
+    fn await_end(&self) {
         wait(&mut [entry(self.pidfd.as_raw_fd())], Some(END / 4));
         let _ = process::try_wait(self.pid);
     }
@@ -170,7 +174,8 @@ impl Room<'_> {
         self.visits.retain(|visit| {
             let waits = notify::still_waits(listener, visit.id);
             if !waits {
-                visit.dismiss();
+                visit.kill();
+                visit.await_end();
             }
             waits
         });

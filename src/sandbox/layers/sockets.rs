@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Builder;
 use crate::policy::model::{NetworkMode, Profile};
@@ -50,7 +50,7 @@ impl Builder<'_> {
                 return Some("[filesystem] deny names it");
             }
             // An earlier run could have led the way elsewhere.
-            let led = written != real && self.writable.iter().any(|dir| crosses(written, dir));
+            let led = self.writable.iter().any(|dir| crosses(written, real, dir));
             led.then_some("links lead there, from where the run may write")
         };
         let (door, far, said) = Door::new(&self.wanted.unix, closed, self.becomes(), internet)
@@ -61,8 +61,20 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a link on the way of `path` lies where the run may write.
-fn crosses(path: &Path, writable: &Path) -> bool {
-    let links = path.ancestors().filter(|above| above.is_symlink());
-    links.filter_map(|link| canonical(link.parent()?).ok()).any(|dir| dir.starts_with(writable))
+/// Whether `real`, to which `written` leads, was reached by links below `writable`. The way to its topmost part there is
+/// nobody's to change, and from there on the path has to be as it is written: a link that comes and goes is not looked for.
+fn crosses(written: &Path, real: &Path, writable: &Path) -> bool {
+    let mut above: Vec<&Path> = written.ancestors().collect();
+    above.reverse();
+    let top = above
+        .into_iter()
+        .find_map(|dir| canonical(dir).ok().filter(|c| c.starts_with(writable)).map(|c| (dir, c)));
+    top.is_some_and(|(dir, canonical)| {
+        written.strip_prefix(dir).is_ok_and(|rest| straight(&canonical, rest) != real)
+    })
+}
+
+/// `rest` below `dir`; joining nothing would add a slash.
+fn straight(dir: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { dir.to_owned() } else { dir.join(rest) }
 }
