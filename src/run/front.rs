@@ -11,6 +11,7 @@ use super::keeper::{self, Task};
 use super::leaving::{self, Leaving};
 use super::message::{self, Order};
 use super::output::Captured;
+use super::sockets;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
@@ -204,15 +205,7 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
-    let porter = match ready(&mut layers) {
-        Ok(porter) => porter,
-        Err(error) => {
-            // Without a word the keeper starts nothing and goes.
-            drop(control);
-            leaving::reap(pid, pidfd.as_ref());
-            return Err(error);
-        }
-    };
+    let (control, porter) = ready(&mut layers, control, pid, pidfd.as_ref())?;
     let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
@@ -233,10 +226,26 @@ pub fn attempt(
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
-/// What has to be there before the keeper is told to start the child.
-fn ready(layers: &mut Layers) -> Result<Option<Porter>, RunError> {
-    layers.complete()?;
-    Ok(layers.door.take().map(Porter::open).transpose()?)
+/// What has to be there before the keeper is told to start the child. Where it is not, the keeper goes: without a word it
+/// starts nothing.
+fn ready(
+    layers: &mut Layers,
+    control: OwnedFd,
+    keeper: Pid,
+    pidfd: Option<&OwnedFd>,
+) -> Result<(OwnedFd, Option<Porter>), RunError> {
+    let porter = layers.complete().map_err(RunError::from).and_then(|()| {
+        let door = layers.door.take();
+        Ok(door.map(Porter::open).transpose()?)
+    });
+    match porter {
+        Ok(porter) => Ok((control, porter)),
+        Err(error) => {
+            drop(control);
+            leaving::reap(keeper, pidfd);
+            Err(error)
+        }
+    }
 }
 
 /// What the layers have to say at the end. `refused`: what the porter says, where there was one.
@@ -244,20 +253,8 @@ fn afterwards(ended: &mut Ended, layers: &mut Layers, refused: Option<Option<Ref
     let (said, planted) = layers.afterwards();
     ended.warnings.extend(said);
     ended.planted = planted;
-    match refused {
-        None => {}
-        Some(Some(refused)) => {
-            if !refused.held && !matches!(ended.how, How::NotStarted { .. }) {
-                ended.enforced.lacks(Layer::Network);
-                ended
-                    .warnings
-                    .push("no Unix socket could be connected to: the run's filter was not heard of".into());
-            }
-            ended.sockets_refused = refused.names;
-        }
-        Some(None) => ended.warnings.push(
-            "which Unix sockets the run was refused is not known: the kernel held up who looked at it".into(),
-        ),
+    if let Some(refused) = refused {
+        sockets::tell(ended, refused);
     }
 }
 

@@ -11,6 +11,7 @@ mod keeper;
 mod leaving;
 mod message;
 mod output;
+mod sockets;
 mod spawn;
 mod stream;
 mod supervisor;

@@ -39,6 +39,8 @@ pub struct Porter {
     stop: OwnedFd,
     said: Receiver<Refused>,
     thread: JoinHandle<()>,
+    /// How many threads there were without this one.
+    before: Option<u64>,
 }
 
 impl Porter {
@@ -47,6 +49,7 @@ impl Porter {
     /// # Errors
     /// There can be no pipe or no thread.
     pub fn open(door: Door) -> io::Result<Porter> {
+        let before = process::thread_count();
         let (stopped, stop) = fd::pipe()?;
         let (say, said) = mpsc::channel();
         let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
@@ -54,7 +57,7 @@ impl Porter {
             let _ = signal::set_mask(&SignalSet::full());
             let _ = say.send(attend(&door, stopped.as_fd()));
         })?;
-        Ok(Porter { stop, said, thread })
+        Ok(Porter { stop, said, thread, before })
     }
 
     /// Ends every visit and the thread. `None` where it does not answer: it is held up in the kernel and goes with the process.
@@ -63,8 +66,8 @@ impl Porter {
         let refused = self.said.recv_timeout(END).ok()?;
         let _ = self.thread.join();
         // It may be counted for a moment longer, and who starts a process wants to be alone.
-        let end = Instant::now() + END;
-        while process::thread_count().is_some_and(|n| n > 1) && Instant::now() < end {
+        let end = Instant::now() + END / 10;
+        while process::thread_count() > self.before && Instant::now() < end {
             std::thread::sleep(Duration::from_micros(50));
         }
         Some(refused)
