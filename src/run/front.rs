@@ -317,10 +317,14 @@ fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
 fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
+    let mut unpassed = None;
     for (name, failed) in [("stdout", stdout.1), ("stderr", stderr.1)] {
-        if let Some(errno) = failed {
-            let why = io::Error::from_raw_os_error(errno);
-            warnings.push(format!("could not pass on all of the command's {name}: {why}"));
+        let Some(errno) = failed else { continue };
+        let why = io::Error::from_raw_os_error(errno);
+        let what = format!("could not pass on all of the command's {name}: {why}");
+        match errno {
+            libc::EPIPE => warnings.push(what),
+            _ => unpassed = unpassed.or(Some(what)),
         }
     }
     let account = verdict.account;
@@ -346,6 +350,7 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
         sockets_refused: Vec::new(),
+        unpassed,
         warnings,
         leaving: None,
     }

@@ -26,6 +26,7 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         stderr: Captured::new(Bound::At(100)),
         planted: false,
         sockets_refused: Vec::new(),
+        unpassed: None,
         survivors: 0,
         enforced: Enforced::nothing(Profile::Host),
         limits_how: LimitsHow::of(&limits, true),
