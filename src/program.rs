@@ -225,7 +225,8 @@ pub(crate) fn canonical_path(file: &impl AsFd, stat: &FileStat) -> Result<PathBu
 /// What cannot be read can only be a binary: the interpreter of a script has to read it.
 fn kind_of(file: &OwnedFd, path: Option<&Path>, stat: &FileStat) -> ProgramKind {
     let mut start = [0_u8; 2];
-    let opened = path.and_then(|path| reopen(path, stat)).map_or_else(|| File::open(descriptor_path(file)), Ok);
+    let opened =
+        path.and_then(|path| reopen(path, stat)).map_or_else(|| File::open(descriptor_path(file)), Ok);
     let read = opened.and_then(|mut f| f.read_exact(&mut start));
     if read.is_ok() && &start == b"#!" { ProgramKind::Script } else { ProgramKind::Binary }
 }

@@ -236,7 +236,8 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.layers.warnings.extend_from_slice(&view.warnings);
-        self.granted_root = view.rules.iter().chain(&view.late).any(|rule| is_same(&rule.path, Path::new("/")));
+        self.granted_root =
+            view.rules.iter().chain(&view.late).any(|rule| is_same(&rule.path, Path::new("/")));
         self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);

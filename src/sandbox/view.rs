@@ -141,10 +141,10 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     carve(inputs, &denied, &mut view);
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
-    let writable = |path: &PathBuf| view.writable.iter().any(|w| is_within(path, w));
-    if inputs.profile == Profile::Host {
+    if inputs.profile == Profile::Host || view.writable.is_empty() {
         return Ok(view);
     }
+    let writable = |path: &PathBuf| view.writable.iter().any(|w| is_within(path, w));
     let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
     view.keep.extend(kept);
     Ok(view)

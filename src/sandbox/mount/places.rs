@@ -35,7 +35,8 @@ impl TmpPlaces {
 
     /// Those that none of the `named` paths is or contains.
     pub(super) fn free<'a>(&self, named: impl Iterator<Item = &'a Path> + Clone) -> Vec<PathBuf> {
-        let taken = |dir: &Path| named.clone().any(|path| is_within(dir, path) && !is_same(path, Path::new("/")));
+        let taken =
+            |dir: &Path| named.clone().any(|path| is_within(dir, path) && !is_same(path, Path::new("/")));
         self.0.iter().filter(|dir| !taken(dir)).cloned().collect()
     }
 }
