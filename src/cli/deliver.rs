@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -11,7 +11,9 @@ use super::meant::OutputOptions;
 use crate::report::json;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
+use crate::run::END_SIGNALS;
 use crate::sys::fd;
+use crate::sys::patient::Patient;
 use crate::{Answer, Output, Place, RESULT_TARGET};
 
 /// Where the JSON result goes besides standard output; opened before anything runs.
@@ -79,8 +81,7 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
         }
     }
     match options.format {
-        // A closed standard output is no reason to fail.
-        Format::Json => drop(json::write_line(doc, io::stdout().lock())),
+        Format::Json => unwritten(json::write_line(doc, patient(1))),
         Format::Text => {
             let mut text = doc.text.clone();
             if !text.ends_with('\n') {
@@ -90,7 +91,7 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
             if fd::is_terminal(io::stdout().as_fd()) {
                 text = escape_text(&text);
             }
-            put(text.as_bytes());
+            unwritten(patient(1).write_all(text.as_bytes()));
             // The text is for a model; what a person has to know would otherwise be seen by nobody.
             for warning in &doc.warnings {
                 say(&format!("guardexec: warning: {}", escape_text(warning)));
@@ -119,13 +120,26 @@ fn cause(doc: &ResultDoc) -> Option<String> {
     Some(escape_text(&format!("{head}{rule}")).replace('\t', "\\t"))
 }
 
+/// Says that the result could not be written where it was wanted. A reader that has gone away wants it no more.
+fn unwritten(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        say(&format!("guardexec: cannot write the result: {error}"));
+    }
+}
+
+/// Standard input, output or error, which somebody may have made non-blocking.
+pub fn patient(number: RawFd) -> Patient<'static> {
+    Patient::new(fd::standard(number), &END_SIGNALS)
+}
+
 /// One line, or several, on standard error; a closed one is no reason to fail.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = patient(2).write_all(format!("{text}\n").as_bytes());
 }
 
 /// Bytes on standard output; a closed one is no reason to fail.
 pub fn put(bytes: &[u8]) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    let _ = patient(1).write_all(bytes);
 }
