@@ -170,6 +170,11 @@ impl BoundOutput {
         }
         object
     }
+
+    /// The same for whoever waits for it: nothing of it, and nothing about it.
+    pub(super) fn untold(&self) -> Value {
+        json!({"run_id": self.run_id, "status": null, "exit_code": null, "stdout": null, "stderr": null})
+    }
 }
 
 impl Bound {
