@@ -186,7 +186,9 @@ as_both! {
     fn what_is_too_large_or_cannot_be_bound_is_blocked(bench) {
         let limits = "[limits]\noutput = \"64M\"\n";
         let words = ["sh", "-c", "echo ran >> log; printf 's3%s' cret-of-the-run; head -c 17000000 /dev/zero | tr '\\0' x"];
-        barred(&asks(bench, limits).run(words), &["too large to wait for one"]);
+        let answer = asks(bench, limits).run(words);
+        barred(&answer, &["too large to wait for one: of a result 16 MiB are kept at most\n"]);
+        assert!(answer.json["stdout_bytes"].is_null(), "{}", answer.show());
         assert!(!bench.dir.join("state/state.db").exists() || !verb(bench, &["list"]).stdout.starts_with(b"ID"));
         // What passes is not held up by its size, or by what cannot be bound.
         let pass = json!({"verdict": "pass"});
