@@ -1,10 +1,11 @@
 //! Hands a result out: standard output, the result file or descriptor, one line on standard error.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::args::Format;
 use super::meant::OutputOptions;
@@ -67,7 +68,8 @@ impl Copies {
     }
 }
 
-/// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells.
+/// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells. One that waits
+/// and cannot be given the result is not told of success.
 pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let doc = &answer.doc;
     let refused = doc.error.as_ref().is_some_and(|error| error.kind == RESULT_TARGET);
@@ -76,12 +78,10 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let copies: Vec<Output> = copies.outputs.into_iter().filter(|output| !spared(output)).collect();
     let line = if copies.is_empty() { String::new() } else { doc.to_line() + "\n" };
     for mut output in copies {
-        if let Err(error) = output.write(line.as_bytes()) {
-            say(&format!("guardexec: cannot write the result: {error}"));
-        }
+        written(output.write(line.as_bytes()));
     }
     match options.format {
-        Format::Json => unwritten(json::write_line(doc, patient(1))),
+        Format::Json => written(json::write_line(doc, patient(1))),
         Format::Text => {
             let mut text = doc.text.clone();
             if !text.ends_with('\n') {
@@ -91,7 +91,7 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
             if fd::is_terminal(io::stdout().as_fd()) {
                 text = escape_text(&text);
             }
-            unwritten(patient(1).write_all(text.as_bytes()));
+            put(text.as_bytes());
             // The text is for a model; what a person has to know would otherwise be seen by nobody.
             for warning in &doc.warnings {
                 say(&format!("guardexec: warning: {}", escape_text(warning)));
@@ -120,15 +120,6 @@ fn cause(doc: &ResultDoc) -> Option<String> {
     Some(escape_text(&format!("{head}{rule}")).replace('\t', "\\t"))
 }
 
-/// Says that the result could not be written where it was wanted. A reader that has gone away wants it no more.
-fn unwritten(written: io::Result<()>) {
-    if let Err(error) = written
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        say(&format!("guardexec: cannot write the result: {error}"));
-    }
-}
-
 /// Standard input, output or error, which somebody may have made non-blocking.
 pub fn patient(number: RawFd) -> Patient<'static> {
     Patient::new(fd::standard(number), &END_SIGNALS)
@@ -139,7 +130,22 @@ pub fn say(text: &str) {
     let _ = patient(2).write_all(format!("{text}\n").as_bytes());
 }
 
-/// Bytes on standard output; a closed one is no reason to fail.
+/// Bytes on standard output; a reader that has gone away is no reason to fail.
 pub fn put(bytes: &[u8]) {
-    let _ = patient(1).write_all(bytes);
+    written(patient(1).write_all(bytes));
+}
+
+/// Something that is waited for could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+fn written(result: io::Result<()>) {
+    if let Some(error) = result.err().filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+        say(&format!("guardexec: error: cannot write the result: {error}"));
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The exit status of a process that was to end with `status`: success only where all was written.
+pub fn settled(status: u8) -> u8 {
+    if status == 0 && LOST.load(Ordering::Relaxed) { 125 } else { status }
 }
