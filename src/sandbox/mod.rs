@@ -323,7 +323,8 @@ impl Confinement {
             path: CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)?,
             device,
             inode,
-            kind,
+            // By its path, as a script, where it cannot be otherwise.
+            kind: if raw::can_execute_by_descriptor() { kind } else { ProgramKind::Script },
             program_path: path,
             cwd: grant.cwd,
             cwd_fd: fd::above_stdio(grant.cwd_fd)?,
