@@ -244,7 +244,7 @@ pub enum Input {
 
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
-    /// terminal; it is opened without waiting for a writer. What has no path that the run could open for itself has to
+    /// terminal; a FIFO that nobody writes to would read as empty and is refused. What has no path that the run could open for itself has to
     /// be a pipe that guardexec was handed: through `/proc` root could reach into everybody's.
     pub(crate) fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
@@ -270,6 +270,9 @@ impl Input {
         };
         if !named && !handed() {
             return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        if named && fd::kind(file.as_fd())? == fd::FileKind::Pipe && !fd::may_be_written_to(file.as_fd())? {
+            return Err(io::Error::other("no program has it open for writing yet; start that one first"));
         }
         fd::set_nonblocking(file.as_fd(), false)?;
         fd::above_stdio(file)
