@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::bounds::Bounds;
 use super::identity::{self, Identity};
 use super::mount::keep::Kept;
 use super::mount::{self, TmpPlaces};
@@ -24,6 +25,7 @@ use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, l
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
 
+mod bounds;
 mod filter;
 mod guarded;
 mod input;
@@ -155,6 +157,8 @@ struct Builder<'a> {
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
     places: Option<TmpPlaces>,
+    /// What is kept from the run.
+    bounds: Option<Bounds>,
 }
 
 impl<'a> Builder<'a> {
@@ -180,8 +184,16 @@ impl<'a> Builder<'a> {
             rules: None,
             tmp: None,
         };
-        let mut builder =
-            Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: None };
+        let mut builder = Builder {
+            job,
+            wanted,
+            ground,
+            layers,
+            why: Vec::new(),
+            granted_root: false,
+            places: None,
+            bounds: None,
+        };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -245,7 +257,10 @@ impl<'a> Builder<'a> {
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
-            return self.mounts(&view, kept, rules);
+            let read_only = kept.read_only.clone();
+            self.mounts(&view, kept, rules)?;
+            self.bound(view, read_only, exec, tmp);
+            return Ok(());
         }
         self.recorded(&view)?;
         let mut holes: Vec<&Path> = view.holes().collect();
@@ -254,6 +269,7 @@ impl<'a> Builder<'a> {
         if !lists.map.is_empty() {
             self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
+        self.bound(view, Vec::new(), exec, tmp);
         Ok(())
     }
 
@@ -370,6 +386,7 @@ impl<'a> Builder<'a> {
             self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
         if lacking.is_empty() {
             self.readback();
+            self.bounded();
             return Ok(self.layers);
         }
         self.why.retain(|(layer, _)| lacking.contains(layer));

@@ -29,6 +29,7 @@
 //! directory is translated by the kernel when the mount namespace is copied.
 
 pub mod attempt;
+pub mod bounds;
 pub mod cgroup;
 pub mod doctor;
 pub mod enforced;
