@@ -66,7 +66,7 @@ pub struct Layers {
     /// The ruleset, which has still to be filled.
     rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
-    tmp: Option<TmpDir>,
+    pub tmp: Option<TmpDir>,
 }
 
 impl Layers {

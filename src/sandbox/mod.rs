@@ -48,7 +48,7 @@ mod readback;
 pub mod repositories;
 pub mod rlimit;
 pub mod seccomp;
-mod tmp;
+pub mod tmp;
 #[cfg(test)]
 mod together;
 pub mod view;
