@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::args::{Format, RunArgs};
-use super::deliver::{Copies, deliver, put, say};
+use super::deliver::{Copies, deliver, put, say, settled};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
 use crate::decision::{self, Facts};
@@ -27,10 +27,11 @@ pub fn main() -> u8 {
     let raw = sys::environ::take_environment();
     sys::environ::hide_initial_environment();
     let around = surroundings(raw);
-    match parse(std::env::args_os()) {
+    let status = match parse(std::env::args_os()) {
         Ok(cli) => dispatch(cli, &around),
         Err(error) => usage(&error, &OutputOptions::default()),
-    }
+    };
+    settled(status)
 }
 
 fn dispatch(cli: Cli, around: &Surroundings) -> u8 {

@@ -60,8 +60,7 @@ fn hints(bounds: &Bounds, stderr: &str) -> Vec<String> {
         let hint = match named(line, &lower).and_then(|(name, failure)| bounds.refuses(name, failure)) {
             Some((path, refusal)) => said(&path, refusal),
             None if bounds.no_network && NO_NETWORK.iter().any(|words| lower.contains(words)) => {
-                "this run has no network, Unix sockets included: [network] mode in the policy is none"
-                    .to_owned()
+                "this run has no network: [network] mode in the policy is none".to_owned()
             }
             None => continue,
         };

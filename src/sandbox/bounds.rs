@@ -58,7 +58,7 @@ pub struct Bounds {
     pub(super) path: Vec<PathBuf>,
     /// Its user, where that is another than guardexec's own.
     pub(super) user: Option<(u32, u32)>,
-    /// There are no sockets.
+    /// Internet sockets reach nobody.
     pub no_network: bool,
 }
 

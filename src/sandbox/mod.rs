@@ -32,6 +32,7 @@ pub mod attempt;
 pub mod bounds;
 pub mod cgroup;
 pub mod doctor;
+pub mod door;
 pub mod enforced;
 mod error;
 mod foresee;

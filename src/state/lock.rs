@@ -6,33 +6,26 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
 
 use super::{StateError, files};
+use crate::sys::lock::{self, Against, Held, Patience};
 
-/// The longest wait for the lock.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The first and the longest pause between two tries; a holder keeps the lock for some milliseconds, which a disk needs
-/// to keep what it was told.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
+/// A holder keeps the lock for some milliseconds, which a disk needs to keep what it was told.
+const PATIENCE: Patience = Patience {
+    most: Duration::from_secs(10),
+    pauses: (Duration::from_micros(100), Duration::from_millis(4)),
+};
 
 /// The open lock file.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
-    patience: Duration,
+    patience: Patience,
 }
-
-/// The lock, held until this is dropped.
-#[must_use]
-pub(super) struct Held<'a>(&'a Lock);
 
 impl Lock {
     /// Opens the lock file, or makes it.
@@ -54,7 +47,7 @@ impl Lock {
     /// # Errors
     /// [`StateError::Busy`] after [`PATIENCE`].
     pub(super) fn take(&self) -> Result<Held<'_>, StateError> {
-        self.wait_for(libc::F_WRLCK)
+        self.wait_for(Against::Everybody)
     }
 
     /// Takes the lock against writers only.
@@ -62,52 +55,22 @@ impl Lock {
     /// # Errors
     /// As [`Lock::take`].
     pub(super) fn share(&self) -> Result<Held<'_>, StateError> {
-        self.wait_for(libc::F_RDLCK)
+        self.wait_for(Against::Writers)
     }
 
-    fn wait_for(&self, kind: libc::c_int) -> Result<Held<'_>, StateError> {
-        let deadline = Instant::now() + self.patience;
-        let mut pause = PAUSES.0;
-        loop {
-            match self.set(kind) {
-                Ok(()) => return Ok(Held(self)),
-                Err(Errno::EAGAIN | Errno::EACCES | Errno::EINTR) => {}
-                Err(e) => return Err(StateError::io(&self.path, "lock", e.into())),
-            }
-            if Instant::now() >= deadline {
-                return Err(StateError::Busy(self.path.clone()));
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(PAUSES.1);
+    fn wait_for(&self, against: Against) -> Result<Held<'_>, StateError> {
+        match lock::take(&self.file, against, self.patience) {
+            Ok(Some(held)) => Ok(held),
+            Ok(None) => Err(StateError::Busy(self.path.clone())),
+            Err(error) => Err(StateError::io(&self.path, "lock", error)),
         }
-    }
-
-    /// Open file description locks (fcntl(2), Linux 3.15) belong to this open file alone: two of one process exclude each
-    /// other, and closing another descriptor of the file does not drop them.
-    fn set(&self, kind: libc::c_int) -> Result<(), Errno> {
-        let range = libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: 0,
-            l_len: 0,
-            l_pid: 0,
-        };
-        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range)).map(drop)
     }
 
     /// For tests: a shorter patience.
     #[cfg(test)]
     pub(super) fn impatient(mut self, patience: Duration) -> Lock {
-        self.patience = patience;
+        self.patience.most = patience;
         self
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // Said out loud, not left to close: a child forked meanwhile by the embedding program shares the description and
-        // would keep the lock until it execs.
-        let _ = self.0.set(libc::F_UNLCK);
     }
 }
 

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod environ;
 pub mod fd;
 mod hex;
+pub mod lock;
 pub mod machine;
 pub mod path;
 pub mod process;

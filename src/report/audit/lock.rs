@@ -2,21 +2,15 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use std::time::Duration;
 
 use super::AuditError;
 use super::file::{open_trusted, with_suffix};
+use crate::sys::lock::{self, Against, Held, Patience};
 
-/// The longest wait for the lock.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The first and the longest pause between two tries; a holder keeps the lock for some ten microseconds.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+/// A holder keeps the lock for some ten microseconds.
+const PATIENCE: Patience =
+    Patience { most: Duration::from_secs(5), pauses: (Duration::from_micros(50), Duration::from_millis(5)) };
 
 /// The open lock file.
 #[derive(Debug)]
@@ -24,10 +18,6 @@ pub(super) struct Lock {
     file: File,
     path: PathBuf,
 }
-
-/// The lock, held until this is dropped.
-#[must_use]
-pub(super) struct Held<'a>(&'a Lock);
 
 impl Lock {
     /// Opens or creates `FILE.lock`.
@@ -39,40 +29,10 @@ impl Lock {
 
     /// Takes the lock, waiting for other writers no longer than [`PATIENCE`].
     pub(super) fn take(&self) -> Result<Held<'_>, AuditError> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut pause = PAUSES.0;
-        loop {
-            match self.set(libc::F_WRLCK) {
-                Ok(()) => return Ok(Held(self)),
-                Err(Errno::EAGAIN | Errno::EACCES | Errno::EINTR) => {}
-                Err(e) => return Err(AuditError::io(&self.path, "lock", e.into())),
-            }
-            if Instant::now() >= deadline {
-                return Err(AuditError::Busy { path: self.path.clone() });
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(PAUSES.1);
+        match lock::take(&self.file, Against::Everybody, PATIENCE) {
+            Ok(Some(held)) => Ok(held),
+            Ok(None) => Err(AuditError::Busy { path: self.path.clone() }),
+            Err(error) => Err(AuditError::io(&self.path, "lock", error)),
         }
-    }
-
-    /// Open file description locks (fcntl(2), Linux 3.15) belong to this open file alone: two of one process
-    /// exclude each other, and closing another descriptor of the file does not drop them.
-    fn set(&self, kind: libc::c_int) -> Result<(), Errno> {
-        let range = libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: 0,
-            l_len: 0,
-            l_pid: 0,
-        };
-        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range)).map(drop)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // Said out loud, not left to close: a child forked meanwhile by the embedding program shares the
-        // description and would keep the lock until it execs.
-        let _ = self.0.set(libc::F_UNLCK);
     }
 }
