@@ -194,8 +194,9 @@ pub fn attempt(
     let deadlines = Deadlines::new(began, &c.limits);
     let (control_far, ground, backstop) =
         (fd::above_stdio(far)?, layers.ground.as_ref(), deadlines.backstop());
-    let (limits, pids_exact) = (&c.limits, pids_exact(pids));
-    let task = Task { control: control_far, namespace, ground, plan, cgroup, limits, pids_exact, backstop };
+    let (limits, pids_exact, tmp) = (&c.limits, pids_exact(pids), layers.tmp.as_ref());
+    let task =
+        Task { control: control_far, namespace, ground, plan, cgroup, tmp, limits, pids_exact, backstop };
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((step @ Step::WorkingDirectory, errno)) => {

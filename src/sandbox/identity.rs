@@ -192,7 +192,8 @@ fn reachable(need: &Need, uid: u32, gid: u32) -> bool {
     on_the_way && need.path.metadata().is_ok_and(|metadata| permits(&metadata, uid, gid, need.bits))
 }
 
-fn permits(metadata: &Metadata, uid: u32, gid: u32, bits: u32) -> bool {
+/// Whether the mode gives the user these bits of one class.
+pub(super) fn permits(metadata: &Metadata, uid: u32, gid: u32, bits: u32) -> bool {
     let class = if metadata.uid() == uid {
         metadata.mode() >> 6
     } else if metadata.gid() == gid {

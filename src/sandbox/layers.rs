@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::bounds::Bounds;
 use super::door::Door;
 use super::identity::{self, Identity};
 use super::mount::keep::Kept;
@@ -23,6 +24,7 @@ use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sys::path::{is_same, is_within};
 
+mod bounds;
 mod filter;
 mod guarded;
 mod input;
@@ -66,7 +68,7 @@ pub struct Layers {
     /// The ruleset, which has still to be filled.
     rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
-    tmp: Option<TmpDir>,
+    pub tmp: Option<TmpDir>,
 }
 
 impl Layers {
@@ -156,6 +158,8 @@ struct Builder<'a> {
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
     places: Option<TmpPlaces>,
+    /// What is kept from the run.
+    bounds: Option<Bounds>,
     /// What the run may write.
     writable: Vec<PathBuf>,
     /// Why there is no door to the listed sockets.
@@ -194,6 +198,7 @@ impl<'a> Builder<'a> {
             why: Vec::new(),
             granted_root: false,
             places: None,
+            bounds: None,
             writable: Vec::new(),
             shut: None,
         };
@@ -262,7 +267,10 @@ impl<'a> Builder<'a> {
         kept.read_only.retain(|path| view.writable.iter().any(|dir| is_within(path, dir)));
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
-            return self.mounts(&view, kept, rules);
+            let read_only = kept.read_only.clone();
+            self.mounts(&view, kept, rules)?;
+            self.bound(view, read_only, exec, tmp);
+            return Ok(());
         }
         self.recorded(&view)?;
         let mut holes: Vec<&Path> = view.holes().collect();
@@ -271,6 +279,7 @@ impl<'a> Builder<'a> {
         if !lists.map.is_empty() {
             self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
+        self.bound(view, Vec::new(), exec, tmp);
         Ok(())
     }
 
@@ -375,6 +384,7 @@ impl<'a> Builder<'a> {
             self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
         if lacking.is_empty() {
             self.readback();
+            self.bounded();
             return Ok(self.layers);
         }
         self.why.retain(|(layer, _)| lacking.contains(layer));

@@ -259,9 +259,12 @@ fn denied(inputs: &Inputs<'_>, warnings: &mut Vec<String>) -> Vec<PathBuf> {
         denied.extend(secrets_below(Path::new("/etc")).into_iter().filter(readable));
     }
     if inputs.owns_system && inputs.profile != Profile::Host {
+        let granted = granted(inputs);
+        let granted: Vec<&Path> = granted.iter().map(PathBuf::as_path).collect();
         for place in private::PLACES {
-            denied.extend(kept_for_root(inputs, &canonical(Path::new(place)), warnings));
+            denied.extend(kept_for_root(&granted, &canonical(Path::new(place)), warnings));
         }
+        denied.extend(private::by_hand(&canonical(Path::new(private::BY_HAND)), &granted));
     }
     denied.retain(|path| path.symlink_metadata().is_ok());
     denied.sort_unstable();
@@ -270,14 +273,17 @@ fn denied(inputs: &Inputs<'_>, warnings: &mut Vec<String>) -> Vec<PathBuf> {
     denied
 }
 
-/// What below one place of the system is not for others to read, and what could not be looked through.
-fn kept_for_root(inputs: &Inputs<'_>, place: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+/// What the policy names itself.
+fn granted(inputs: &Inputs<'_>) -> Vec<PathBuf> {
     let lists = inputs.filesystem;
     let named = lists.read.iter().chain(&lists.write).flatten().map(|path| canonical(path));
-    let named: Vec<PathBuf> = named.chain(inputs.exec.unwrap_or_default().iter().cloned()).collect();
-    let granted: Vec<&Path> =
-        named.iter().map(PathBuf::as_path).chain([inputs.cwd, inputs.program]).collect();
-    let private::Private { mut paths, unlooked } = private::below(place, &granted);
+    let own = [inputs.cwd, inputs.program].map(Path::to_owned);
+    named.chain(inputs.exec.unwrap_or_default().iter().cloned()).chain(own).collect()
+}
+
+/// What below one place of the system is not for others to read, and what could not be looked through.
+fn kept_for_root(granted: &[&Path], place: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let private::Private { mut paths, unlooked } = private::below(place, granted);
     for dir in unlooked {
         let needed = granted.iter().any(|path| path.starts_with(&dir));
         warnings.push(format!(

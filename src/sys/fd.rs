@@ -28,6 +28,20 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     own_pair(fds, ret)
 }
 
+/// Whether reading this pipe can come to anything: there is something in it, or somebody has it open for writing. Nothing is
+/// taken out of it.
+pub fn may_be_written_to(pipe_read: BorrowedFd<'_>) -> io::Result<bool> {
+    let (_kept, write) = pipe()?;
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: takes numbers only; both are open for the time of the call.
+    let copied = unsafe { libc::tee(pipe_read.as_raw_fd(), write.as_raw_fd(), 1, flags) };
+    match check(copied as libc::c_long) {
+        Ok(length) => Ok(length > 0),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Gives a pipe room for so many bytes (`F_SETPIPE_SZ`).
 ///
 /// # Errors
