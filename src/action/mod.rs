@@ -78,11 +78,12 @@ pub fn perform(grant: Grant, guarded: &[PathBuf], stop: Stop<'_>) -> io::Result<
     let caught = Caught::install(&crate::run::END_SIGNALS)?;
     let (answer, theirs) = fd::pipe()?;
     let work = child::Work { call, root: grant.cwd_fd, root_path: grant.cwd, shield };
+    let own = process::own_pid();
     let pid = match process::fork(0)? {
         Forked::Parent(pid, _) => pid,
         Forked::Child => {
             drop(answer);
-            child::main(work, theirs)
+            child::main(work, theirs, own)
         }
     };
     drop(theirs);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use nix::sys::stat::Mode;
 
-use super::child::{Work, act};
+use super::child::{Work, act, follow};
 use super::*;
 use crate::policy::model::ActionKind;
 use crate::sandbox::raw::attack::Scratch;
@@ -214,6 +214,27 @@ fn an_action_ends_when_its_time_is_up_or_when_it_is_told_to() {
     inside(&|| matches!(waits(Some(50), None, None), How::TimedOut));
     inside(&|| matches!(waits(Some(60_000), Some(&told), None), How::Stopped));
     inside(&|| matches!(waits(None, None, Some(libc::SIGTERM)), How::Cancelled(libc::SIGTERM)));
+}
+
+/// In a process of its own: what it binds itself to, and whom it becomes, is the process's.
+#[test]
+fn whoever_does_it_dies_with_guardexec_whoever_that_is() {
+    let scene = Scene::new("follow");
+    let root = OwnedFd::from(fs::File::open(scene.root("")).unwrap());
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(scene.root(""), Some(65_534), Some(65_534)).unwrap();
+    }
+    let own = process::own_pid();
+    let signal = || nix::sys::prctl::get_pdeathsig().ok().flatten();
+    let bound = process::fork_for_test(|| {
+        let ready = super::identity::assume(&root).and_then(|()| follow(own));
+        i32::from(ready.is_err() || signal() != Some(nix::sys::signal::Signal::SIGKILL))
+    });
+    // The parent that this one asks for is not its own, as where guardexec died and another process took the child over.
+    let orphan = process::fork_for_test(|| i32::from(!matches!(follow(1), Err(Said::Broken(_)))));
+    for pid in [bound, orphan] {
+        assert_eq!(crate::state::tests::reaped(pid), 0);
+    }
 }
 
 #[test]
