@@ -23,6 +23,8 @@ pub(super) struct Work {
     pub root_path: PathBuf,
     /// What must not be touched.
     pub shield: Shield,
+    /// Only looks what there is, and says it: nothing is read, written or deleted.
+    pub look: bool,
 }
 
 /// Does it in a process that was just forked, says how it went, and never returns. `parent` is guardexec.
@@ -62,10 +64,20 @@ fn tell(answer: &OwnedFd, mut bytes: &[u8]) {
 pub(super) fn act(work: &Work) -> Said {
     let place = Beneath::new(&work.root, &work.root_path, &work.call, &work.shield);
     let done = place.and_then(|place| match work.call.kind {
+        kind if work.look => look(kind, &place).map(String::into_bytes),
         ActionKind::ReadFile => read::read(&place),
         ActionKind::WriteFile => write::write(place),
         ActionKind::ListDir => list::list(&place),
         ActionKind::DeleteFile => delete::delete(&place),
     });
     done.map_or_else(|end| end, Said::Done)
+}
+
+fn look(kind: ActionKind, place: &Beneath<'_>) -> Step<String> {
+    match kind {
+        ActionKind::ReadFile => read::look(place),
+        ActionKind::WriteFile => write::look(place),
+        ActionKind::ListDir => list::look(place),
+        ActionKind::DeleteFile => delete::look(place),
+    }
 }
