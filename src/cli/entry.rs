@@ -182,7 +182,10 @@ mod tests {
         assert_eq!(of(&[b"A=b", b"GUARDEXEC_AGENTS=x", b"=GUARDEXEC_AGENT=x"]), Ok(None));
         assert_eq!(of(&[b"GUARDEXEC_AGENT="]), Ok(None));
         assert_eq!(of(&[b"GUARDEXEC_AGENT=lead"]), Ok(Some("lead".to_owned())));
-        for twice in [[&b"GUARDEXEC_AGENT=lead"[..], b"GUARDEXEC_AGENT=lead"], [b"GUARDEXEC_AGENT=", b"GUARDEXEC_AGENT="]] {
+        for twice in [
+            [&b"GUARDEXEC_AGENT=lead"[..], b"GUARDEXEC_AGENT=lead"],
+            [b"GUARDEXEC_AGENT=", b"GUARDEXEC_AGENT="],
+        ] {
             assert!(of(&twice).expect_err("nobody can tell").contains("twice"));
         }
         assert!(of(&[b"GUARDEXEC_AGENT=le\xffad"]).expect_err("no text").contains("not UTF-8"));

@@ -110,13 +110,16 @@ impl Authority<'_> {
         let events: Vec<Event> =
             left.events.iter().copied().filter(|event| alerts::counts(self.policies, *event)).collect();
         let for_session = session.filter(|_| counted || !halts.is_empty());
-        if for_session.is_none() && events.is_empty() {
-            return Ok(None);
+        if for_session.is_none() && events.is_empty() && by.begun.is_none() {
+            return Ok(by.halted.clone());
         }
         let mut store = Store::open(self.store)?;
         let run = Some(self.run_id);
         let (halt, alarms) = store.transaction(|tx, now| {
-            let mut halt = None;
+            let mut halt = by.halted.clone();
+            if let Some(begun) = &by.begun {
+                sessions::conclude(tx, begun)?;
+            }
             if let Some(id) = for_session {
                 for on in &halts {
                     let one = sessions::halt_on(tx, now, self.policies, id, *on, run)?;
