@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use super::asking::{Answered, Filing};
+use super::asking::{Answered, Filing, heard};
 use super::authorize::{Authority, Authorized, Came, Passed, step};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
+use crate::approval::tell::Told;
 use crate::decision::{Denial, Grant, RuleRef, Stage, Step, listed};
 use crate::hook::{self, Heard, Job};
 use crate::policy::model::Verdict;
 use crate::policy::oversight;
+use crate::request::quote::{escape_text, repr};
 use crate::state::alerts::{self, Alarm};
 use crate::state::rates::{self, Weighed};
 use crate::state::sessions::Begun;
@@ -117,7 +119,7 @@ impl Authority<'_> {
                 Kept::Counted(used, alarms, begun) => {
                     by.begun = begun;
                     // Told to end meanwhile: it is counted and used up, and still nothing runs.
-                    let told = self.tell(alarms).and_then(|()| self.escalate(by));
+                    let told = heard(self.tell(&alarms), by).and_then(|()| self.escalate(by));
                     told.inspect_err(|_| by.used(used.as_deref()))?;
                     return Ok(Permit::Run(grant.approved(), used));
                 }
@@ -244,11 +246,9 @@ impl Authority<'_> {
         Ok(Permit::Run(grant, None))
     }
 
-    /// Runs the programs of alerts whose figure was passed. One that fails changes nothing.
-    ///
-    /// # Errors
-    /// guardexec was told to end meanwhile: the signal was taken by whoever ran them, and nobody else hears of it.
-    pub(super) fn tell(&self, alarms: Vec<Alarm<'_>>) -> Passed<()> {
+    /// Runs the programs of alerts whose figure was passed. One that fails changes nothing, and is warned of: nobody was told,
+    /// and nobody is for a window.
+    pub(super) fn tell(&self, alarms: &[Alarm<'_>]) -> Told {
         let paths: Vec<_> = alarms.iter().map(|alarm| crate::decision::policy_path(alarm.policy)).collect();
         let job = |(alarm, path)| -> Job<'_> {
             let (alarm, path): (&Alarm<'_>, &Vec<std::path::PathBuf>) = (alarm, path);
@@ -257,8 +257,18 @@ impl Authority<'_> {
             Job { name: &alarm.alert.name, hook: &alarm.alert.run, input, timeout: TELLING, path }
         };
         let jobs: Vec<Job<'_>> = alarms.iter().zip(&paths).map(job).collect();
-        let told = hook::run_all(jobs, self.facts, None);
-        told.iter().find_map(Heard::cancelled).map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
+        let heard = hook::run_all(jobs, self.facts, None);
+        let untold = |(alarm, heard): (&Alarm<'_>, &Heard)| {
+            let (name, at) = (repr(alarm.alert.name.as_bytes()), escape_text(&alarm.alert.at.to_string()));
+            Some(format!(
+                "nobody was told of the alert {name} ({at}): its program failed: {}",
+                heard.failure()?
+            ))
+        };
+        Told {
+            warnings: alarms.iter().zip(&heard).filter_map(untold).collect(),
+            cancelled: heard.iter().find_map(Heard::cancelled),
+        }
     }
 }
 
