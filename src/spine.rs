@@ -281,6 +281,7 @@ fn carry_out(
     match ended {
         Ok(ended) => {
             doc.ran(&ended, &limits);
+            unpassed(ended.unpassed.as_deref(), doc);
             if ended.how == How::Stopped {
                 doc.switched_off(stopped().as_ref());
             }
@@ -294,6 +295,12 @@ fn carry_out(
         Err(error) => doc.failed("run", &error.to_string(), None),
     }
     None
+}
+
+/// Output that its reader still waits for and cannot have must not look like output that there was not.
+fn unpassed(what: Option<&str>, doc: &mut ResultDoc) {
+    let Some(what) = what.filter(|_| matches!(doc.status, Status::Ok | Status::NonzeroExit)) else { return };
+    trail::unkept(doc, "output_lost", what, "the rest of it is lost: make room where the output goes");
 }
 
 /// The grant as what the kernel is to enforce.

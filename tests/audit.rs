@@ -41,7 +41,16 @@ as_both! {
         }
         let a = verify(bench, &[], &file);
         assert_eq!(a.exit, 0, "{}", a.show());
-        assert!(String::from_utf8_lossy(&a.stdout).starts_with("whole: 90 records, the last is 90:"), "{}", a.show());
+        let said = String::from_utf8_lossy(&a.stdout);
+        assert!(said.starts_with("whole: 90 records, the last is 90:") && !said.contains(';'), "{}", a.show());
+        let text = fs::read_to_string(&file).expect("the file");
+        let beheaded = bench.file("beheaded.jsonl", text.split_once('\n').expect("lines").1);
+        let a = verify(bench, &[], &beheaded);
+        assert_eq!(a.exit, 0, "{}", a.show());
+        let said = String::from_utf8_lossy(&a.stdout);
+        assert!(said.ends_with("; they begin with record 2, and what came before was not given\n"), "{}", a.show());
+        let a = verify(bench, &["--json"], &beheaded);
+        assert_eq!((a.json[0]["first"].as_u64(), a.json[0]["records"].as_u64()), (Some(2), Some(89)), "{}", a.show());
         assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
     }
 }

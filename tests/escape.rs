@@ -12,5 +12,6 @@ mod layers;
 mod network;
 mod ordinary;
 mod selftest;
+mod sockets;
 mod syscalls;
 mod workspace;

@@ -141,3 +141,38 @@ as_both! {
         assert!(eventually(Duration::from_secs(1), || bench.work().join("done").exists()) && began.elapsed() < Duration::from_secs(10));
     }
 }
+
+as_both! {
+    fn what_cannot_be_written_is_not_told_as_success(bench) {
+        // `raw` has to tell in its result file that output was lost; the other forms are lost themselves.
+        for (format, script, exit) in [
+            ("json", "echo x", 125),
+            ("json", "exit 3", 3),
+            ("text", "echo x", 125),
+            ("raw", "echo x", 125),
+            ("raw", "echo x; exit 3", 125),
+            ("raw", "true", 0),
+        ] {
+            let result = bench.dir.join("lost.json");
+            let call = bench.host("allow = [\"sh\"]\n").opt(["--output", format, "--result-file"]).opt([&result]);
+            let call = ready(call, ["sh", "-c", script]);
+            let a = answer(&call, through_sh(&call, "exec \"$@\" >/dev/full"), Stdio::null());
+            assert_eq!(a.exit, exit, "{format} {script}: {}", a.show());
+            assert_eq!(a.stderr.contains("No space left on device"), exit != 0, "{format} {script}: {}", a.show());
+            let json: Value = serde_json::from_slice(&std::fs::read(&result).expect("a result")).expect("JSON");
+            schema::check("result", &json);
+            let lost = format == "raw" && exit != 0;
+            assert_eq!(json["status"] == "error", lost, "{format} {script}: {json}");
+            if lost {
+                assert_eq!((&json["error"]["kind"], &json["exit_status"]), (&"output_lost".into(), &125.into()), "{json}");
+                assert!(json["text"].as_str().unwrap().contains("\nthe command did run:\nx\n"), "{json}");
+            }
+        }
+        let call = ready(bench.host("allow = [\"sh\"]\n").opt(["--result-file", "/dev/full"]), ["sh", "-c", "echo x"]);
+        let a = answer(&call, through_sh(&call, "exec \"$@\""), Stdio::null());
+        assert_eq!((a.exit, a.json["stdout"].as_str()), (125, Some("x\n")), "{}", a.show());
+        let listing = bench.call().opt(["schema", "policy"]);
+        let a = answer(&listing, through_sh(&listing, "exec \"$@\" >/dev/full"), Stdio::null());
+        assert_eq!((a.exit, a.stderr.lines().count()), (125, 1), "{}", a.show());
+    }
+}

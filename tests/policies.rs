@@ -31,7 +31,13 @@ as_both! {
         assert_eq!(a.json["policy"].as_array().map(Vec::len), Some(2), "{}", a.show());
         stacked(bench, first, &second).opt(["--env", "R=1"]).run(["env"]).denied_by("arguments", &["'R'"]);
         stacked(bench, first, &second).run(["ls"]).denied_by("command", &["command 'ls' is not in the allowlist"]);
-        stacked(bench, first, &second).run(["cat"]).denied_by("command", &["command 'cat' is not in the allowlist"]);
+        // The list is of what all of them allow, whichever refuses.
+        stacked(bench, first, &second).run(["cat"]).denied("blocked: command 'cat' is not in the allowlist ['env', 'true']");
+        stacked(bench, first, &second).run(["nope"]).denied("blocked: command 'nope' is not in the allowlist ['env', 'true']");
+        let none = stacked(bench, first, "deny = [\"rm\"]\n").run(["env"]);
+        none.denied_by("command", &["command 'env' is not in the allowlist []", "second.toml allows this asker no command at all, and all stacked policies have to allow one"]);
+        let apart = stacked(bench, first, "allow = [\"cat\"]\n").run(["env"]);
+        apart.denied_by("command", &["command 'env' is not in the allowlist []", "the stacked policies have no command in common"]);
         let state = bench.dir.join("state");
         let a = stacked(bench, first, &second).opt(["--state".as_ref(), state.as_os_str()]).run(["true"]);
         assert_eq!((a.status(), a.exit, a.str("decision")), ("needs_approval", 75, "ask"), "{}", a.show());

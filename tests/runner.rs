@@ -216,7 +216,12 @@ as_both! {
         let mut foreign = std::fs::read("/bin/true").expect("an ELF file");
         foreign[18] = if foreign[18] == 0xf7 { 0xf3 } else { 0xf7 }; // e_machine
         let plain = bench.file("plain.sh", format!("#!/bin/sh\n{touch}"));
+        let itself = bench.script("itself.sh", "");
+        std::fs::write(&itself, format!("#!{}\n{touch}", itself.display())).expect("write");
         let cases = [
+            (itself, "exec_failed", 126, "itself.sh"),
+            (bench.script("relative.sh", &format!("#!bin/sh\n{touch}")), "exec_failed", 126, "'bin/sh', which is another file in every directory"),
+            (bench.script("directory.sh", &format!("#!/usr\n{touch}")), "exec_failed", 126, "'/usr', which is not a file"),
             (plain, "exec_failed", 126, "plain.sh"),
             (bench.script("lost.sh", &format!("#!/nonexistent/interpreter\n{touch}")), "not_found", 127, "interpreter"),
             (bench.script("text.sh", &touch), "exec_failed", 126, "no shell is tried"),

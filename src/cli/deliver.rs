@@ -1,10 +1,11 @@
 //! Hands a result out: standard output, the result file or descriptor, one line on standard error.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::args::Format;
 use super::meant::OutputOptions;
@@ -65,7 +66,8 @@ impl Copies {
     }
 }
 
-/// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells.
+/// Delivers and gives the exit status. A reader that has gone away changes nothing: the status still tells. One that waits
+/// and cannot be given the result is not told of success.
 pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let doc = &answer.doc;
     let refused = doc.error.as_ref().is_some_and(|error| error.kind == RESULT_TARGET);
@@ -74,13 +76,10 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
     let copies: Vec<Output> = copies.outputs.into_iter().filter(|output| !spared(output)).collect();
     let line = if copies.is_empty() { String::new() } else { doc.to_line() + "\n" };
     for mut output in copies {
-        if let Err(error) = output.write(line.as_bytes()) {
-            say(&format!("guardexec: cannot write the result: {error}"));
-        }
+        written(output.write(line.as_bytes()));
     }
     match options.format {
-        // A closed standard output is no reason to fail.
-        Format::Json => drop(json::write_line(doc, io::stdout().lock())),
+        Format::Json => written(json::write_line(doc, io::stdout().lock())),
         Format::Text => {
             let mut text = doc.text.clone();
             if !text.ends_with('\n') {
@@ -124,8 +123,23 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Bytes on standard output; a closed one is no reason to fail.
+/// Bytes on standard output; a reader that has gone away is no reason to fail.
 pub fn put(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    written(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Something that is waited for could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+fn written(result: io::Result<()>) {
+    if let Some(error) = result.err().filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+        say(&format!("guardexec: error: cannot write the result: {error}"));
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The exit status of a process that was to end with `status`: success only where all was written.
+pub fn settled(status: u8) -> u8 {
+    if status == 0 && LOST.load(Ordering::Relaxed) { 125 } else { status }
 }

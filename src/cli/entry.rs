@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::args::{Format, RunArgs};
-use super::deliver::{Copies, deliver, put, say};
+use super::deliver::{Copies, deliver, put, say, settled};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
 use crate::decision::{self, Facts};
@@ -27,11 +27,12 @@ pub fn main() -> u8 {
     // The environment is copied, then wiped where `/proc/PID/environ` would show it, root or not.
     let raw = sys::environ::take_environment();
     sys::environ::hide_initial_environment();
-    match (parse(std::env::args_os()), inherited(&raw)) {
+    let status = match (parse(std::env::args_os()), inherited(&raw)) {
         (Ok(cli), Ok(agent)) => dispatch(cli, &surroundings(raw, agent)),
         (Ok(cli), Err(message)) => nobody(cli, message),
         (Err(error), _) => usage(&error, &OutputOptions::default()),
-    }
+    };
+    settled(status)
 }
 
 fn dispatch(cli: Cli, around: &Surroundings) -> u8 {

@@ -160,11 +160,11 @@ fn read_request(path: &Path, stdin: &mut dyn Read) -> Result<Vec<u8>, RequestErr
         read.map_err(|e| usage(format!("the JSON request {shown} cannot be read: {}", reason(&e))))?;
         return Ok(bytes);
     }
-    read_file("the JSON request", path, most)
+    read_file("the JSON request", path, most, "; - reads standard input")
 }
 
 fn evidence(name: PathBuf) -> Result<Evidence, RequestError> {
-    let bytes = read_file("the evidence", &name, Evidence::MOST + 1)?;
+    let bytes = read_file("the evidence", &name, Evidence::MOST + 1, "")?;
     if bytes.len() as u64 > Evidence::MOST {
         let shown = quote::display(name.as_os_str().as_bytes());
         return Err(usage(format!("the evidence {shown} is larger than 1 MiB")));
@@ -172,7 +172,7 @@ fn evidence(name: PathBuf) -> Result<Evidence, RequestError> {
     Ok(Evidence { name, bytes })
 }
 
-fn read_file(what: &str, path: &Path, most: u64) -> Result<Vec<u8>, RequestError> {
+fn read_file(what: &str, path: &Path, most: u64, instead: &str) -> Result<Vec<u8>, RequestError> {
     let shown = quote::display(path.as_os_str().as_bytes());
     let failed = |error: &io::Error| usage(format!("{what} {shown} cannot be read: {}", reason(error)));
     let mut bytes = Vec::new();
@@ -183,7 +183,7 @@ fn read_file(what: &str, path: &Path, most: u64) -> Result<Vec<u8>, RequestError
         .open(path)
         .map_err(|e| failed(&e))?;
     if !file.metadata().map_err(|e| failed(&e))?.is_file() {
-        return Err(usage(format!("{what} {shown} is not a regular file")));
+        return Err(usage(format!("{what} {shown} is not a regular file{instead}")));
     }
     file.take(most).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
     Ok(bytes)

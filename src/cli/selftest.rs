@@ -19,10 +19,13 @@ use crate::report::json as safe_json;
 use crate::request::quote::escape_text;
 use crate::request::{Ask, Request};
 use crate::sandbox::attempt::{self, Came, Target};
+use crate::sandbox::probe;
 use crate::{Call, Surroundings, perform};
 
-/// The ways to hold the tree under which the attacks are made again.
-const WAYS: [&str; 2] = ["auto", "groups"];
+/// The ways in which the attacks are made again: two to hold the tree, and one with a Unix socket that may be connected to.
+const WAYS: [&str; 3] = ["auto", "groups", LISTED];
+/// The last of them, where it can be had.
+const LISTED: &str = "listed";
 
 /// `selftest`: 0 all caught, 1 not.
 pub fn selftest(args: &SelftestArgs, around: &Surroundings) -> u8 {
@@ -68,7 +71,7 @@ fn own_path() -> PathBuf {
 struct Row {
     attempt: &'static attempt::Attempt,
     bare: Option<Came>,
-    confined: [Option<Came>; WAYS.len()],
+    confined: Vec<Option<Came>>,
 }
 
 impl Row {
@@ -91,7 +94,7 @@ impl Row {
 struct Scene {
     dir: PathBuf,
     lock: fs::File,
-    _listeners: (UnixListener, UnixDatagram, UnixListener),
+    _listeners: (UnixListener, UnixDatagram, UnixListener, UnixListener),
 }
 
 impl Drop for Scene {
@@ -116,14 +119,21 @@ impl Scene {
             UnixListener::bind(dir.join(attempt::STREAM))?,
             UnixDatagram::bind(dir.join(attempt::DATAGRAM))?,
             UnixListener::bind_addr(&name)?,
+            UnixListener::bind(dir.join(attempt::LISTED))?,
         );
         for name in [attempt::STREAM, attempt::DATAGRAM] {
             fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o777))?;
         }
         for way in WAYS {
             let program = serde_json::to_string(&own_path().to_string_lossy()).unwrap_or_default();
+            let (held, sockets) = if way == LISTED { ("auto", attempt::LISTED) } else { (way, "") };
+            let unix = if sockets.is_empty() {
+                String::new()
+            } else {
+                format!("[network]\nunix = [\"{sockets}\"]\n")
+            };
             let text = format!(
-                "version = 1\n[sandbox]\nprofile = \"strict\"\nprocesses = \"{way}\"\n[filesystem]\ncwd = [\"work\"]\n\
+                "version = 1\n[sandbox]\nprofile = \"strict\"\nprocesses = \"{held}\"\n{unix}[filesystem]\ncwd = [\"work\"]\n\
                  [limits]\nwall_time = \"60s\"\n[[rule]]\nid = \"selftest\"\nprogram = {program}\ndecision = \"allow\"\n"
             );
             let path = dir.join(format!("{way}.toml"));
@@ -165,7 +175,8 @@ fn whole() -> io::Result<Vec<Row>> {
         std::thread::sleep(Duration::from_millis(20));
     }
     let mut confined = Vec::new();
-    for way in WAYS {
+    let listable = probe::unix_sockets(Some(probe::run_identity())).ok;
+    for way in WAYS.into_iter().filter(|way| listable || *way != LISTED) {
         let output = scene.words(Some(way)).output()?;
         let result: Value = serde_json::from_slice(&output.stdout).map_err(io::Error::from)?;
         if result["exit_code"] != 0 {
@@ -182,7 +193,7 @@ fn whole() -> io::Result<Vec<Row>> {
     let row = |attempt: &'static attempt::Attempt| Row {
         attempt,
         bare: look(attempt.name, &bare, daemon_bare),
-        confined: [0, 1].map(|way: usize| look(attempt.name, &confined[way].0, confined[way].1)),
+        confined: confined.iter().map(|(text, left)| look(attempt.name, text, *left)).collect(),
     };
     Ok(attempt::ALL.iter().map(row).collect())
 }
@@ -211,6 +222,7 @@ fn report(rows: &[Row], json_wanted: bool) -> u8 {
                 "unconfined": said(row.bare),
                 "confined": said(row.confined[0]),
                 "confined_in_groups": said(row.confined[1]),
+                "confined_with_sockets": row.confined.get(2).map(|came| said(*came)),
                 "result": row.result(),
             })
         };
@@ -219,17 +231,18 @@ fn report(rows: &[Row], json_wanted: bool) -> u8 {
         return u8::from(failed > 0);
     }
     let mut text = format!(
-        "{:<14} {:<11} {:<10} {:<10} {:<10} {:<9} {}\n",
-        "ATTACK", "LAYER", "UNCONFINED", "CONFINED", "IN GROUPS", "RESULT", "WHAT"
+        "{:<14} {:<11} {:<10} {:<10} {:<10} {:<12} {:<9} {}\n",
+        "ATTACK", "LAYER", "UNCONFINED", "CONFINED", "IN GROUPS", "WITH SOCKETS", "RESULT", "WHAT"
     );
     for row in rows {
         text.push_str(&format!(
-            "{:<14} {:<11} {:<10} {:<10} {:<10} {:<9} {}\n",
+            "{:<14} {:<11} {:<10} {:<10} {:<10} {:<12} {:<9} {}\n",
             row.attempt.name,
             row.attempt.layer.as_str(),
             said(row.bare),
             said(row.confined[0]),
             said(row.confined[1]),
+            row.confined.get(2).map_or("-".to_owned(), |came| said(*came)),
             row.result(),
             row.attempt.what
         ));
@@ -251,7 +264,7 @@ mod tests {
     use super::*;
 
     fn row(bare: Option<Came>, first: Option<Came>, second: Option<Came>) -> &'static str {
-        Row { attempt: &attempt::ALL[0], bare, confined: [first, second] }.result()
+        Row { attempt: &attempt::ALL[0], bare, confined: vec![first, second] }.result()
     }
 
     #[test]

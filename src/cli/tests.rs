@@ -224,7 +224,8 @@ fn a_json_request_is_a_regular_file() {
     assert_eq!(argv(&request(&["--request", &path(&file)])), ["true"]);
     let fifo = scratch.join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-    let not_regular = |name: &str| format!("the JSON request {name} is not a regular file");
+    let not_regular =
+        |name: &str| format!("the JSON request {name} is not a regular file; - reads standard input");
     assert_eq!(refused(&["--request", &path(&fifo)]), not_regular(&path(&fifo)));
     assert_eq!(refused(&["--request", &path(&scratch)]), not_regular(&path(&scratch)));
     let gone = path(&scratch.join("gone"));

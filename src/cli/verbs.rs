@@ -142,6 +142,7 @@ pub fn audit_verify(args: &VerifyArgs) -> u8 {
             "whole": report.bad.is_none(),
             "records": report.records,
             "torn": report.torn,
+            "first": report.first.as_ref().map(|(seq, _)| seq),
             "last": last.map(|(seq, hash)| format!("{seq}:{hash}")),
             "bad": report.bad.as_ref().map(|b| json!({
                 "file": b.file.to_string_lossy(), "line": b.line, "reason": escape_text(&b.reason),
@@ -153,7 +154,14 @@ pub fn audit_verify(args: &VerifyArgs) -> u8 {
         say(&escape_text(&format!("guardexec: {}{line}: {}", bad.file.display(), bad.reason)));
     } else {
         let last = last.map(|(seq, hash)| format!(", the last is {seq}:{hash}")).unwrap_or_default();
-        put(format!("whole: {} records{last}\n", report.records).as_bytes());
+        // A file whose head was cut off looks like one that follows an older file.
+        let before = match &report.first {
+            Some((seq, Some(_))) => {
+                format!("; they begin with record {seq}, and what came before was not given")
+            }
+            _ => String::new(),
+        };
+        put(format!("whole: {} records{last}{before}\n", report.records).as_bytes());
     }
     u8::from(report.bad.is_some())
 }

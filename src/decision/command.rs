@@ -92,15 +92,23 @@ impl<'w> Word<'w> {
     }
 }
 
-/// Asks the lists, not the disk.
-pub(super) fn shortlist<'p>(policy: &'p Policy, word: Word<'_>, agent: Option<&str>) -> Judged<Short<'p>> {
+/// Asks the lists, not the disk. `stack` is all policies that have to allow, this one among them.
+pub(super) fn shortlist<'p>(
+    policy: &'p Policy,
+    stack: &[Policy],
+    word: Word<'_>,
+    agent: Option<&str>,
+) -> Judged<Short<'p>> {
     let named = |rule: &Rule| rule.programs.iter().any(|p| p.base() == word.base());
     let denied = policy.rules.iter().find(|r| r.decision == Verdict::Deny && covers(r, agent) && named(r));
     let rules: Vec<&Rule> =
         policy.rules.iter().filter(|r| r.decision != Verdict::Deny && covers(r, agent) && named(r)).collect();
     let relative = matches!(word, Word::Relative(_));
     if relative || !rules.iter().any(|r| grants(r, agent)) {
-        return not_listed(policy, word, agent, denied, relative && !rules.is_empty());
+        let names = allowlist(stack, agent);
+        let mut denial = not_listed(&names, word, denied, relative && !rules.is_empty());
+        denial.hint = denial.hint.or_else(|| by_stack(policy, stack, &names, agent));
+        return denial.deny();
     }
     not_denied_outright(policy, word, agent)?;
     Ok(Short { policy, rules, tool: None })
@@ -141,15 +149,8 @@ pub(super) fn denied_by(rule: &Rule, word: Word<'_>) -> Denial {
         .by(rule)
 }
 
-fn not_listed<T>(
-    policy: &Policy,
-    word: Word<'_>,
-    agent: Option<&str>,
-    denied: Option<&Rule>,
-    by_base: bool,
-) -> Judged<T> {
-    let names = allowlist(policy, agent);
-    let message = format!("command {} is not in the allowlist {}", shown(word), list(&names));
+fn not_listed(names: &[Vec<u8>], word: Word<'_>, denied: Option<&Rule>, by_base: bool) -> Denial {
+    let message = format!("command {} is not in the allowlist {}", shown(word), list(names));
     let mut denial = Denial::new(Stage::Command, "not_allowlisted", message);
     if let Some(rule) = denied {
         denial = denial.by(rule).hint(format!("do without it: it is also denied by {}", said_by(rule)));
@@ -157,18 +158,33 @@ fn not_listed<T>(
         denial.code = "path_mismatch";
         denial = denial.hint(format!(
             "a relative path is never allowed, whatever it is called; ask for {}",
-            as_listed(&names, word)
+            as_listed(names, word)
         ));
-    } else if let Some(name) = starts_with_listed(&names, word) {
+    } else if let Some(name) = starts_with_listed(names, word) {
         denial = denial.hint(format!(
             "this is one word; {} and each of its arguments are words of their own (--command splits a string)",
             repr(name)
         ));
-    } else if names.is_empty() {
-        denial = denial.hint("this policy allows this asker no command at all");
     }
     // The list itself says what to do instead.
-    denial.deny()
+    denial
+}
+
+/// Which policy it is that an empty list comes from: one that only denies empties the list of the whole stack.
+fn by_stack(policy: &Policy, stack: &[Policy], names: &[Vec<u8>], agent: Option<&str>) -> Option<String> {
+    if !names.is_empty() {
+        return None;
+    }
+    if stack.len() < 2 {
+        return Some("this policy allows this asker no command at all".to_owned());
+    }
+    let file = policy.sources.last().map_or(&policy.path, |source| &source.shown);
+    let file = escape_text(&file.display().to_string());
+    Some(if allowlist(std::slice::from_ref(policy), agent).is_empty() {
+        format!("{file} allows this asker no command at all, and all stacked policies have to allow one")
+    } else {
+        "the stacked policies have no command in common, and all have to allow one".to_owned()
+    })
 }
 
 /// How the list names what a relative path was meant for.
@@ -188,11 +204,18 @@ fn starts_with_listed<'n>(names: &'n [Vec<u8>], word: Word<'_>) -> Option<&'n [u
     names.iter().map(Vec::as_slice).find(|name| *name == first)
 }
 
-/// What this asker may ask for, sorted and each once.
-fn allowlist(policy: &Policy, agent: Option<&str>) -> Vec<Vec<u8>> {
-    let usable = policy.rules.iter().filter(|r| r.decision != Verdict::Deny && grants(r, agent));
-    let mut names: Vec<Vec<u8>> =
-        usable.flat_map(|r| &r.programs).map(|p| p.as_os_str().as_bytes().to_vec()).collect();
+/// What this asker may ask for in all policies, as the first names it, sorted and each once.
+fn allowlist(stack: &[Policy], agent: Option<&str>) -> Vec<Vec<u8>> {
+    let granted = |policy: &'_ Policy| {
+        let usable = policy.rules.iter().filter(|r| r.decision != Verdict::Deny && grants(r, agent));
+        usable.flat_map(|r| r.programs.iter().cloned()).collect::<Vec<ProgramName>>()
+    };
+    let Some((first, others)) = stack.split_first() else { return Vec::new() };
+    let others: Vec<Vec<ProgramName>> = others.iter().map(granted).collect();
+    let everywhere =
+        |name: &ProgramName| others.iter().all(|other| other.iter().any(|o| o.base() == name.base()));
+    let all = granted(first).into_iter().filter(everywhere);
+    let mut names: Vec<Vec<u8>> = all.map(|p| p.as_os_str().as_bytes().to_vec()).collect();
     names.sort();
     names.dedup();
     names

@@ -67,7 +67,7 @@ fn judge(policy: &Policy, words: &[OsString], agent: Option<&str>) -> (Verdict, 
         return (Verdict::Deny, Some("the command is empty".into()));
     };
     let word = Word::of(first);
-    let mut short = match command::shortlist(policy, word, agent) {
+    let mut short = match command::shortlist(policy, std::slice::from_ref(policy), word, agent) {
         Ok(short) => short,
         Err(ended) => return (Verdict::Deny, message(*ended)),
     };

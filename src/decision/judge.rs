@@ -56,7 +56,8 @@ fn judge(
     note(trace, "request", "read", row(&words.iter().map(|w| w.as_bytes()).collect::<Vec<_>>()), None);
     asker::settle(&mut request.asker, facts.agent.as_deref())?;
     let agent = request.asker.agent.as_deref();
-    let shorts = policies.iter().map(|p| command::shortlist(p, word, agent)).collect::<Judged<Vec<_>>>()?;
+    let shorts =
+        policies.iter().map(|p| command::shortlist(p, policies, word, agent)).collect::<Judged<Vec<_>>>()?;
     note_rules(trace, &shorts);
     let (program, shorts) = command::identify(shorts, word)?;
     note(trace, "program", "found", repr(program.path.as_os_str().as_bytes()), None);

@@ -126,5 +126,18 @@ fn has_operand(operand: &Operand, args: &[&[u8]], paths: &Paths<'_>) -> bool {
     args.iter().any(|word| {
         may(word, &operand.value)
             || spelling::split_value(word).is_some_and(|(_, value)| may(value, &operand.value))
+            || glued(word).is_none_or(|values| values.iter().any(|value| may(value, &operand.value)))
     })
+}
+
+/// What may be a value behind letters of flags: `/x` of `-f/x` and of `-rf/x`. `None` where there are more letters than
+/// anyone writes, and so more readings than are worth trying.
+fn glued(word: &[u8]) -> Option<Vec<&[u8]>> {
+    const MOST: usize = 64;
+    let letters = match word.strip_prefix(b"-") {
+        Some(rest) => rest.iter().take_while(|b| b.is_ascii_alphanumeric()).count(),
+        None => 0,
+    };
+    let last = (letters + 1).min(word.len().saturating_sub(1));
+    (letters <= MOST).then(|| (2..=last).map(|at| &word[at..]).collect())
 }

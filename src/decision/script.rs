@@ -12,21 +12,29 @@ use crate::program::{Program, interpreter_line};
 /// The words after `#!`, once it is known that the kernel will find the first of them.
 pub(super) fn first_line(program: &Program, rule: &Rule) -> Judged<Vec<OsString>> {
     let words = interpreter_line(program);
-    // A relative one depends on where the kernel stands when it looks.
-    let Some(interpreter) = words.first().map(Path::new).filter(|p| p.is_absolute()) else {
-        return Ok(words);
+    let Some(interpreter) = words.first().map(Path::new) else { return Ok(words) };
+    let denial = |code, what: &str| {
+        let (script, named) = (program.path.as_os_str(), interpreter.as_os_str());
+        let message =
+            format!("{} names the interpreter {}, {what}", repr(script.as_bytes()), repr(named.as_bytes()));
+        Denial::new(Stage::Command, code, message).by(rule)
     };
+    if !interpreter.is_absolute() {
+        // The kernel looks where the run starts, so whoever writes there would choose the interpreter.
+        let denial = denial("interpreter_relative", "which is another file in every directory")
+            .hint("write its absolute path into the script's first line");
+        return Err(Box::new(Decision::NotExecutable(denial)));
+    }
     match std::fs::metadata(interpreter) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => {
-            let message = format!(
-                "{} names the interpreter {}, which was not found",
-                repr(program.path.as_os_str().as_bytes()),
-                repr(interpreter.as_os_str().as_bytes())
-            );
-            let denial = Denial::new(Stage::Command, "interpreter_not_found", message)
-                .hint("install the interpreter, or correct the script's first line")
-                .by(rule);
+            let denial = denial("interpreter_not_found", "which was not found")
+                .hint("install the interpreter, or correct the script's first line");
             Err(Box::new(Decision::NotFound(denial)))
+        }
+        Ok(found) if !found.is_file() => {
+            let denial = denial("interpreter_not_executable", "which is not a file")
+                .hint("correct the script's first line");
+            Err(Box::new(Decision::NotExecutable(denial)))
         }
         _ => Ok(words),
     }

@@ -16,7 +16,8 @@ use super::template::placeholders;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
-    /// `limits_without_effect`, `missing_path`, `starts_nothing`, `text_becomes_code`, `unused_parameter`, `hook_unusable`, `untrusted_file`,
+    /// `limits_without_effect`, `missing_path`, `starts_nothing`, `starting_daemon`, `text_becomes_code`,
+    /// `unused_parameter`, `no_name`, `hook_unusable`, `untrusted_file`,
     /// `switch_directory_missing`, `self_approval`, `never_told`, `state_of_the_caller`, `rate_without_parameter`, `rate_parameter_optional`,
     /// `sum_of_negatives`, `alert_never_fires`, `never_asks`.
     pub code: &'static str,
@@ -34,6 +35,7 @@ pub fn lint(policy: &Policy) -> Vec<Finding> {
     let mut findings = Vec::new();
     environment(policy, &policy.env, None, &mut findings);
     for rule in &policy.rules {
+        no_name(rule, &mut findings);
         runner(rule, &mut findings);
         shadowed(policy, rule, &mut findings);
         idle_limits(policy, rule, &mut findings);
@@ -69,6 +71,34 @@ fn runner(rule: &Rule, findings: &mut Vec<Finding>) {
                 "list what it may be given (`subcommand`, `flags`, `operands`), or write `runs_arguments = true` in a [[rule]]"
                     .to_owned(),
             ),
+        });
+    }
+}
+
+/// What stands for a program and looks like a whole command or a pattern: no program is called so, and a deny rule for it
+/// denies nothing.
+fn no_name(rule: &Rule, findings: &mut Vec<Finding>) {
+    for program in &rule.programs {
+        let bytes = program.as_os_str().as_bytes();
+        // `[` is a program; all else that these characters make is a pattern of a shell.
+        let odd = bytes.iter().find(|b| b" *?[]{}|;&<>".contains(b) && bytes != b"[");
+        let Some(&odd) = odd else { continue };
+        let name = printable(&program.as_os_str().to_string_lossy());
+        let (holds, instead) = match odd {
+            b' ' => (
+                "a blank",
+                "name the program alone, and say what it may be given in a [[rule]] (`subcommand`, `flags`, `operands`)",
+            ),
+            _ => ("a character of patterns or shells", "name each program"),
+        };
+        findings.push(Finding {
+            code: "no_name",
+            message: format!(
+                "rule `{}` names the program `{name}`, which holds {holds}: a name is compared as a whole",
+                printable(&rule.id)
+            ),
+            at: rule.at.clone(),
+            hint: Some(instead.to_owned()),
         });
     }
 }

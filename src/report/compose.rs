@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::decision::{Denial, Grant, INVALID_ARGUMENTS, RuleRef, Stage};
 use crate::guard::Finding;
-use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Layer, Policy, Profile, Verdict};
+use crate::policy::model::{Bound, CheckOn, EffectiveLimits, Policy, Profile, Verdict};
 use crate::program::Program;
 use crate::request::Asker;
 use crate::request::quote;
@@ -17,12 +17,13 @@ use crate::sandbox::{Enforced, Step};
 
 use super::json;
 use super::result::{
-    CheckDoc, ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, SeverityDoc,
-    ViolationDoc, words,
+    CheckDoc, ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, ResultDoc, RuleDoc, SandboxDoc, SeverityDoc, words,
 };
 use super::status::Status;
 use super::text;
 use super::tool::ToolDoc;
+
+mod violation;
 
 impl ResultDoc {
     /// Who asks.
@@ -172,7 +173,7 @@ impl ResultDoc {
             }
             (status, _) => status.exit_status(self.exit_code, signal),
         };
-        self.violations.extend(violation(ended, self.program.as_ref()));
+        self.violations.extend(violation::all(ended, self.program.as_ref()));
         match ended.how {
             How::NotStarted { step, errno } => self.not_started(step, errno),
             How::Unknown if ended.limit.is_none() => {
@@ -274,31 +275,6 @@ impl ResultDoc {
             self.reason =
                 Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());
         }
-    }
-}
-
-/// What the kernel said that the confinement refused. Most refusals are told to the program alone; these two end or prevent
-/// it. Nothing is guessed from its output or its status.
-fn violation(ended: &Ended, program: Option<&ProgramDoc>) -> Option<ViolationDoc> {
-    let on = |layer| ended.enforced.has(layer);
-    match ended.how {
-        // The filter kills for one thing only.
-        How::Signaled(libc::SIGSYS, _) if on(Layer::Syscalls) => Some(ViolationDoc {
-            layer: Layer::Syscalls.as_str(),
-            operation: "system call of another architecture".into(),
-            target: None,
-            hint: Some("run a program that is built for this machine (64 bit)".into()),
-        }),
-        // Judging saw that it may be executed: so what refused is who executes it now, or from where.
-        How::NotStarted { step: Step::Exec, errno: libc::EACCES | libc::EPERM } if on(Layer::Execution) => {
-            Some(ViolationDoc {
-                layer: Layer::Execution.as_str(),
-                operation: "execve".into(),
-                target: program.map(|p| p.path.clone()),
-                hint: Some("the run's user must be able to reach and execute it; see [sandbox] user".into()),
-            })
-        }
-        _ => None,
     }
 }
 

@@ -11,12 +11,14 @@ use super::keeper::{self, Task};
 use super::leaving::{self, Leaving};
 use super::message::{self, Order};
 use super::output::Captured;
+use super::sockets;
 use super::stream::{Feeder, Sinks, Stream};
 use super::supervisor::{Deadlines, Supervisor, Verdict};
 use super::tree::{self, Held};
 use super::{Ended, How, Outside, RunError};
 use crate::policy::model::{Layer, NetworkMode, Profile};
 use crate::sandbox::cgroup::Cgroup;
+use crate::sandbox::door::{Porter, Refused};
 use crate::sandbox::identity::Identity;
 use crate::sandbox::layers::{self, Ground, Layers};
 use crate::sandbox::namespace::Namespace;
@@ -203,18 +205,14 @@ pub fn attempt(
         }
         Err((step, errno)) => return Ok(Attempt::Unable(step, errno)),
     };
-    if let Err(error) = layers.complete() {
-        // Without a word the keeper starts nothing and goes.
-        drop(control);
-        leaving::reap(pid, pidfd.as_ref());
-        return Err(error.into());
-    }
+    let (control, porter) = ready(&mut layers, control, pid, pidfd.as_ref())?;
     let _ = message::send(control.as_fd(), &Order::Start(Signals::ignored()));
     drop(child); // The child's ends live on in the child alone: else there would never be an end of file.
     let _ = process::set_dumpable(false);
     let mut supervisor = Supervisor::new(control, pidfd, streams, feeder, deadlines, outside);
     supervisor.drive();
     let (gone, leaving) = conclude(&mut supervisor, pid, cgroup, held, &reaper);
+    let refused = porter.map(Porter::close);
     let duration = began.elapsed();
     if let Some((step, errno)) = supervisor.verdict.unable {
         return Ok(Attempt::Unable(step, errno));
@@ -224,15 +222,40 @@ pub fn attempt(
     (ended.duration, ended.leaving) = (duration, leaving);
     ended.unreaped |= !gone;
     ended.warnings.extend(warnings(held, refusal, &reaper, cgroup.is_some()));
-    afterwards(&mut ended, &mut layers);
+    afterwards(&mut ended, &mut layers, refused);
     Ok(Attempt::Ended(Box::new(ended)))
 }
 
-/// What the layers have to say at the end.
-fn afterwards(ended: &mut Ended, layers: &mut Layers) {
+/// What has to be there before the keeper is told to start the child. Where it is not, the keeper goes: without a word it
+/// starts nothing.
+fn ready(
+    layers: &mut Layers,
+    control: OwnedFd,
+    keeper: Pid,
+    pidfd: Option<&OwnedFd>,
+) -> Result<(OwnedFd, Option<Porter>), RunError> {
+    let porter = layers.complete().map_err(RunError::from).and_then(|()| {
+        let door = layers.door.take();
+        Ok(door.map(Porter::open).transpose()?)
+    });
+    match porter {
+        Ok(porter) => Ok((control, porter)),
+        Err(error) => {
+            drop(control);
+            leaving::reap(keeper, pidfd);
+            Err(error)
+        }
+    }
+}
+
+/// What the layers have to say at the end. `refused`: what the porter says, where there was one.
+fn afterwards(ended: &mut Ended, layers: &mut Layers, refused: Option<Option<Refused>>) {
     let (said, planted) = layers.afterwards();
     ended.warnings.extend(said);
     ended.planted = planted;
+    if let Some(refused) = refused {
+        sockets::tell(ended, refused);
+    }
 }
 
 /// Sees the end of the keeper, and of all that it could not end itself; takes what is left in the pipes. Whether
@@ -294,10 +317,14 @@ fn launch(c: &Confinement, flags: i32, task: Task<'_>) -> io::Result<Launched> {
 fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits_how: LimitsHow) -> Ended {
     let mut warnings = verdict.warnings;
     let [stdout, stderr] = streams.map(Stream::finish);
+    let mut unpassed = None;
     for (name, failed) in [("stdout", stdout.1), ("stderr", stderr.1)] {
-        if let Some(errno) = failed {
-            let why = io::Error::from_raw_os_error(errno);
-            warnings.push(format!("could not pass on all of the command's {name}: {why}"));
+        let Some(errno) = failed else { continue };
+        let why = io::Error::from_raw_os_error(errno);
+        let what = format!("could not pass on all of the command's {name}: {why}");
+        match errno {
+            libc::EPIPE => warnings.push(what),
+            _ => unpassed = unpassed.or(Some(what)),
         }
     }
     let account = verdict.account;
@@ -322,6 +349,8 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
+        unpassed,
+        sockets_refused: Vec::new(),
         warnings,
         leaving: None,
     }

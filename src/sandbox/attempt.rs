@@ -26,6 +26,8 @@ pub const INSIDE: &str = "work/inside";
 pub const OUTSIDE: &str = "outside";
 /// A stream socket in the working directory.
 pub const STREAM: &str = "work/stream";
+/// Another one, which a run may be allowed.
+pub const LISTED: &str = "work/listed";
 /// A datagram socket in it.
 pub const DATAGRAM: &str = "work/datagram";
 

@@ -25,7 +25,7 @@ fn serves(name: &str) -> &'static [Layer] {
         "seccomp" => &[Layer::Network, Layer::Syscalls, Layer::Execution],
         "mounts" => &[Layer::Filesystem, Layer::Tmp],
         "pid_namespace" | "cgroups" => &[Layer::Processes],
-        "loopback" => &[Layer::Network],
+        "loopback" | "unix_sockets" => &[Layer::Network],
         "identity" => &[Layer::Identity],
         _ => &[],
     }

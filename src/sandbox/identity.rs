@@ -259,6 +259,13 @@ impl Prepared {
     }
 }
 
+impl Prepared {
+    /// The user that the process becomes; `None` where it stays what it is.
+    pub fn user(&self) -> Option<u32> {
+        self.numbers.map(|(uid, _)| uid)
+    }
+}
+
 /// Changes the identity of the calling process for ever. Raw calls only.
 ///
 /// # Errors

@@ -12,12 +12,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::door::Door;
 use super::identity::{self, Identity};
 use super::mount::keep::Kept;
 use super::mount::{self, TmpPlaces};
 use super::planted::Planted;
 use super::raw::secret::SecretPath;
-use super::readback::Readback;
 use super::tmp::{self, TmpDir};
 use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
@@ -28,6 +28,7 @@ mod filter;
 mod guarded;
 mod input;
 mod needs;
+mod sockets;
 mod workspace;
 
 /// Bytes that the private tmp may hold, unless the policy says.
@@ -61,6 +62,8 @@ pub struct Layers {
     pub planted: Planted,
     /// Sentences for the result.
     pub warnings: Vec<String>,
+    /// The door to listed Unix sockets.
+    pub door: Option<Door>,
     /// The ruleset, which has still to be filled.
     rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
@@ -155,6 +158,10 @@ struct Builder<'a> {
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
     places: Option<TmpPlaces>,
+    /// What the run may write.
+    writable: Vec<PathBuf>,
+    /// Why there is no door to the listed sockets.
+    shut: Option<String>,
 }
 
 impl<'a> Builder<'a> {
@@ -177,11 +184,21 @@ impl<'a> Builder<'a> {
             envp: job.envp.clone(),
             planted: Planted::default(),
             warnings: Vec::new(),
+            door: None,
             rules: None,
             tmp: None,
         };
-        let mut builder =
-            Builder { job, wanted, ground, layers, why: Vec::new(), granted_root: false, places: None };
+        let mut builder = Builder {
+            job,
+            wanted,
+            ground,
+            layers,
+            why: Vec::new(),
+            granted_root: false,
+            places: None,
+            writable: Vec::new(),
+            shut: None,
+        };
         if wanted.profile != Profile::Host || wanted.user.is_some() {
             builder.identity();
         }
@@ -209,7 +226,7 @@ impl<'a> Builder<'a> {
         if denies || !self.wanted.filesystem.map.is_empty() {
             self.files()?;
         }
-        if self.wanted.network == NetworkMode::None {
+        if self.wanted.network == NetworkMode::None || !self.wanted.unix.is_empty() {
             self.filter()?;
         }
         Ok(())
@@ -242,6 +259,7 @@ impl<'a> Builder<'a> {
         self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);
+        self.writable.clone_from(&view.writable);
         kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
@@ -351,18 +369,6 @@ impl<'a> Builder<'a> {
             tmp::set_default(&mut self.layers.envp, name, &dir);
         }
         Ok(dir)
-    }
-
-    /// The last step before the exec: the kernel is asked whether what was applied is on.
-    fn readback(&mut self) {
-        let filtered = self.layers.enforced.has(Layer::Syscalls);
-        let no_sockets = filtered && self.wanted.network == NetworkMode::None && !self.wanted.loopback;
-        let root_refused =
-            self.layers.steps.iter().any(|step| step.step == Step::Landlock) && !self.granted_root;
-        if filtered || root_refused {
-            let readback = Readback { filtered, no_sockets, root_refused };
-            self.step(Step::Readback, Stage::Filter, Vec::new(), Box::new(move || readback.check()));
-        }
     }
 
     fn finish(mut self) -> Result<Layers, PrepareError> {

@@ -31,6 +31,7 @@
 pub mod attempt;
 pub mod cgroup;
 pub mod doctor;
+pub mod door;
 pub mod enforced;
 mod error;
 mod foresee;

@@ -18,12 +18,14 @@ use super::seccomp::{self, Execution, Network};
 use super::view::{Access, PathRule, View};
 
 mod cgroups;
+mod door;
 pub use cgroups::cgroups;
+pub use door::unix_sockets;
 
 /// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// `landlock`, `seccomp`, `mounts`, `pid_namespace`, `cgroups`, `loopback`, `identity`.
+    /// `landlock`, `seccomp`, `mounts`, `pid_namespace`, `cgroups`, `loopback`, `unix_sockets`, `identity`.
     pub name: &'static str,
     /// It works the whole way.
     pub ok: bool,
@@ -53,7 +55,17 @@ impl Probe {
 
 /// All probes, in the order of `doctor`'s table. Some milliseconds in all.
 pub fn all() -> Vec<Probe> {
-    vec![landlock(), seccomp(), mount_namespace(), pid_namespace(), cgroups(), loopback(), identity()]
+    let sockets = unix_sockets(Some(run_identity()));
+    vec![
+        landlock(),
+        seccomp(),
+        mount_namespace(),
+        pid_namespace(),
+        cgroups(),
+        loopback(),
+        sockets,
+        identity(),
+    ]
 }
 
 /// A ruleset without rules is applied, and the root directory must not open any more.
@@ -176,8 +188,7 @@ pub fn loopback() -> Probe {
 /// Root becomes an unprivileged user and reads that back; others give up their capabilities.
 pub fn identity() -> Probe {
     let root = Uid::effective().is_root();
-    let chosen = if root { Identity::Anonymous(65534) } else { Identity::Same };
-    let prepared = identity::Prepared::new(chosen, false);
+    let prepared = run_identity();
     let steps = [
         "joining a new session keyring",
         "clearing the ambient capabilities",
@@ -196,6 +207,13 @@ pub fn identity() -> Probe {
         "an unprivileged user, without capabilities"
     };
     Probe::from("identity", works.to_owned(), &steps, trial)
+}
+
+/// What a run becomes by default, where nothing it needs is in the way.
+pub fn run_identity() -> identity::Prepared {
+    let root = Uid::effective().is_root();
+    let chosen = if root { Identity::Anonymous(65534) } else { Identity::Same };
+    identity::Prepared::new(chosen, false)
 }
 
 /// An attempt that has to be refused with `errno`; step `step` otherwise.
@@ -253,6 +271,14 @@ pub(super) fn remedy(name: &str, errno: Errno) -> Option<&'static str> {
         }
         ("mounts" | "pid_namespace" | "loopback", libc::ENOSYS | libc::EINVAL) => {
             "use a kernel from 5.12 on with CONFIG_USER_NS, CONFIG_PID_NS and CONFIG_NET_NS"
+        }
+        ("unix_sockets", libc::EBUSY) => "run guardexec outside the run whose policy lists Unix sockets",
+        ("unix_sockets", libc::EINVAL | libc::ENOSYS) => {
+            "use a kernel from 5.6 on with CONFIG_SECCOMP_FILTER"
+        }
+        ("unix_sockets", libc::EPERM | libc::EACCES) => {
+            "in a container, give it CAP_SYS_PTRACE and a seccomp profile that lets pidfd_getfd and process_vm_readv through; \
+             set sysctl kernel.yama.ptrace_scope to 0 or 1"
         }
         ("identity", _) => {
             "give the container CAP_SETUID, CAP_SETGID and CAP_SETPCAP, or run guardexec as a user"

@@ -13,6 +13,7 @@ pub mod attack;
 pub mod attempts;
 pub mod credentials;
 pub mod mounts;
+pub mod notify;
 pub mod process;
 pub mod secret;
 

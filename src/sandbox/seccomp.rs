@@ -6,11 +6,14 @@
 //!
 //! The network, `none`: no call makes a socket but socketpair, and that only as a stream or a sequenced-packet pair. A
 //! datagram pair is refused, because sendmsg on it can name any Unix socket of the host; `SOCK_RAW` too, because the
-//! kernel makes a datagram socket of it (`unix_create`, net/unix/af_unix.c).
+//! kernel makes a datagram socket of it (`unix_create`, net/unix/af_unix.c). Where the policy lists Unix sockets, connect
+//! waits for the guard, which makes the connection itself.
+
+use std::os::fd::{AsFd as _, RawFd};
 
 use libc::{EACCES, ENOSYS, EPERM, EPROTONOSUPPORT, sock_filter};
 
-use super::raw::{self, Errno};
+use super::raw::{self, Errno, notify};
 use bpf::{Checks, Verdict, fail};
 
 mod bpf;
@@ -42,15 +45,21 @@ pub enum Execution {
 pub enum Network {
     /// None but stream pairs.
     None,
-    /// IPv4 and IPv6: TCP, UDP and ICMP echo. No netlink: `getifaddrs` fails, name resolution works without.
-    /// With `unix`, Unix stream and sequenced-packet sockets too: *which* ones is not this filter's matter.
-    Host {
-        /// Unix sockets may be made and connected.
+    /// Unix stream and sequenced-packet sockets, of which each connect waits for the guard (`sandbox::door`).
+    Unix,
+    /// IPv4 and IPv6: TCP, UDP and ICMP echo. No netlink: `getifaddrs` fails, name resolution works without. In the
+    /// host's network namespace or in one of the run's own.
+    Internet {
+        /// Unix sockets too. The filter does not see what is connected or bound, so all of it waits for the guard.
         unix: bool,
     },
-    /// The same families in a network namespace of the run's own; Unix sockets are of the host's file system
-    /// and stay closed.
-    Loopback,
+}
+
+impl Network {
+    /// Whether there are calls that wait for the guard: then the filter needs [`apply_listening`].
+    pub fn waits(self) -> bool {
+        matches!(self, Network::Unix | Network::Internet { unix: true })
+    }
 }
 
 /// What the filter is made for.
@@ -126,6 +135,15 @@ impl Prepared {
     pub fn instructions(&self) -> usize {
         self.program.len()
     }
+}
+
+/// As [`apply`], for a filter with calls that wait for the guard; the descriptor where they arrive goes over `channel`.
+///
+/// # Errors
+/// The errno of seccomp(2), `EBUSY` inside a run that has such a filter; or of sendmsg(2).
+pub fn apply_listening(filter: &Prepared, channel: RawFd) -> Result<(), Errno> {
+    let listener = notify::install_listening(&filter.program)?;
+    notify::hand_over(channel, listener.as_fd())
 }
 
 /// Installs the filter on the calling thread. Needs no-new-privileges. One raw call.
@@ -226,9 +244,9 @@ fn network(network: Network, v: &mut Verdicts) {
     const DATAGRAM: u32 = libc::SOCK_DGRAM as u32;
     const PACKETS: u32 = libc::SOCK_SEQPACKET as u32;
     let refused = fail(EACCES);
-    let pair =
+    let streams =
         Checks::new().one_of(0, ALL, &[UNIX], refused).one_of(1, SOCK_TYPE_MASK, &[STREAM, PACKETS], refused);
-    when(v, libc::SYS_socketpair, pair);
+    when(v, libc::SYS_socketpair, streams.clone());
     let families = [libc::AF_INET as u32, libc::AF_INET6 as u32];
     // Default, ICMP, TCP, UDP, ICMPv6. Anything else would load modules (SCTP, DCCP) or go round TCP rules (MPTCP).
     let protocols = [0, 1, 6, 17, 58];
@@ -244,10 +262,17 @@ fn network(network: Network, v: &mut Verdicts) {
             always(v, &[libc::SYS_socket], refused);
             when(v, libc::SYS_sendto, Checks::new().exactly(4, 0, refused));
         }
-        Network::Host { unix: false } | Network::Loopback => {
-            when(v, libc::SYS_socket, internet(Checks::new()));
+        Network::Unix => {
+            let others: Vec<_> =
+                table::SOCKETS.iter().copied().filter(|call| *call != libc::SYS_connect).collect();
+            always(v, &others, refused);
+            always(v, &[libc::SYS_connect], bpf::NOTIFY);
+            when(v, libc::SYS_socket, streams);
+            when(v, libc::SYS_sendto, Checks::new().exactly(4, 0, refused));
         }
-        Network::Host { unix: true } => {
+        Network::Internet { unix: false } => when(v, libc::SYS_socket, internet(Checks::new())),
+        Network::Internet { unix: true } => {
+            always(v, &[libc::SYS_connect, libc::SYS_bind], bpf::NOTIFY);
             let unix = Checks::new().allow_if_both((0, ALL, UNIX), (1, SOCK_TYPE_MASK, &[STREAM, PACKETS]));
             when(v, libc::SYS_socket, internet(unix));
         }

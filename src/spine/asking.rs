@@ -142,7 +142,13 @@ impl Authority<'_> {
                 });
                 self.still_so(&bound, grant, filing, by)?;
             }
-            Some(reply) => return Err(self.replied(reply, &ids, by)),
+            Some(reply) => {
+                // The refusal is one sentence that callers look for; why it was refused stands beside it.
+                if let Reply::Declined { by: Some(who), said: Some(said), .. } = &reply {
+                    by.warnings.push(format!("{who} did not approve: {said}"));
+                }
+                return Err(self.replied(reply, &ids, by));
+            }
         }
         let kept = kept.ok_or_else(not_kept)?;
         Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some() })

@@ -1,7 +1,7 @@
 //! Calls of tools on their way: judged, and a built-in action done.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use super::authorize::{Authority, ready};
@@ -56,8 +56,14 @@ pub(super) fn act(
     }
     if pass_through && matches!(doc.status, Status::Ok | Status::NonzeroExit) {
         // As a command's output would have come. A reader that has gone away changes nothing.
-        let _ = std::io::stdout().write_all(&doc.stdout_kept());
+        let mut out = std::io::stdout();
+        let written = out.write_all(&doc.stdout_kept()).and_then(|()| out.flush());
         let _ = std::io::stderr().write_all(doc.stderr.as_deref().unwrap_or_default().as_bytes());
+        let lost = written.err().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+        super::unpassed(
+            lost.map(|error| format!("could not pass on all of the output: {error}")).as_deref(),
+            doc,
+        );
     }
     stopped
 }

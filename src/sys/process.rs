@@ -21,8 +21,8 @@ pub enum Forked {
 
 /// Forks by the raw system call, with namespace flags (`CLONE_NEWPID` and so on).
 ///
-/// The caller must have one thread only, see [`thread_count`]: then the child may allocate. The C library's
-/// fork handlers do not run.
+/// Where the caller has one thread only, see [`thread_count`], the child may allocate; else it may make raw calls and
+/// nothing more. The C library's fork handlers do not run.
 pub(crate) fn fork(flags: libc::c_int) -> io::Result<Forked> {
     super::arena::leave_alone();
     let mut pidfd: RawFd = -1;
@@ -213,6 +213,12 @@ pub fn ids() -> (u32, u32) {
 pub fn own_pid() -> Pid {
     // SAFETY: getpid(2) takes nothing and cannot fail. The raw call, because a raw clone was made.
     unsafe { libc::syscall(libc::SYS_getpid) as Pid }
+}
+
+/// getppid(2).
+pub fn parent() -> Pid {
+    // SAFETY: getppid(2) takes nothing and cannot fail. The raw call, as above.
+    unsafe { libc::syscall(libc::SYS_getppid) as Pid }
 }
 
 /// getrlimit(2): (soft, hard).

@@ -351,8 +351,14 @@ as_both! {
         let answer = policy(bench, &more).run(["sh", "-c", "echo bad"]);
         answer.denied("blocked: confirmation for 'sh' denied");
         assert_eq!((answer.str("stage"), answer.audit[0]["state"].as_str(), answer.audit[0]["reason"].as_str()), ("approval", Some("declined"), Some("no \u{1b}[2K")));
-        let hook = bench.script("crash", "#!/bin/sh\nkill -SEGV $$\n");
-        policy(bench, &format!("[approval]\nask = {hook:?}\n")).run(["sh", "-c", "echo good"]).denied("blocked: confirmation for 'sh' denied");
+        assert_eq!(answer.json["warnings"], json!([format!("the program '{}' did not approve: no \u{1b}[2K", hook.display())]), "{}", answer.show());
+        let crash = bench.script("crash", "#!/bin/sh\nkill -SEGV $$\n");
+        for (hook, why) in [(crash, "signal 11 ended it"), (bench.dir.join("missing"), "it was not started: ")] {
+            let answer = policy(bench, &format!("[approval]\nask = {hook:?}\n")).run(["sh", "-c", "echo good"]);
+            answer.denied("blocked: confirmation for 'sh' denied");
+            let said = answer.json["warnings"][0].as_str().unwrap_or_default();
+            assert!(said.contains(&format!("/{}' did not approve: {why}", hook.file_name().unwrap().display())), "{}", answer.show());
+        }
         let deny = "[approval]\nask = \"deny\"\n[tools.remove]\ndescription = \"x\"\nargv = [\"sh\", \"-c\", \"true\"]\ndecision = \"ask\"\n";
         policy(bench, deny).run(["sh", "-c", "true"]).denied("blocked: command 'sh' requires confirmation but no confirm hook is set");
         policy(bench, deny).opt(["--tool", "remove"]).finish().denied("blocked: tool 'remove' requires confirmation but no confirm hook is set");

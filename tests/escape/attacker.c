@@ -8,6 +8,7 @@
 #include <linux/perf_event.h>
 #include <linux/vm_sockets.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -217,6 +218,34 @@ static long a_pairsendmsg(void) { return pair_to(SOCK_DGRAM, 1); }
 static long a_pairsendmmsg(void) { return pair_to(SOCK_DGRAM, 2); }
 static long a_pairconnect(void) { return pair_to(SOCK_DGRAM, 3); }
 static long a_pairraw(void) { return pair_to(SOCK_RAW, 1); }
+/* Two threads write one name over the other while a third connects: LISTED, OTHER, how often. */
+static struct sockaddr_un racing[3];
+static volatile int raced;
+static void *race(void *from) {
+    while (!raced) memcpy(racing[2].sun_path, from, sizeof racing[2].sun_path);
+    return NULL;
+}
+static long a_unixrace(void) {
+    pthread_t threads[2];
+    int reached = 0;
+    alarm(100);
+    for (int i = 0; i < 2; i++) {
+        racing[i] = (struct sockaddr_un){.sun_family = AF_UNIX};
+        strncpy(racing[i].sun_path, arg[i], sizeof racing[i].sun_path - 1);
+    }
+    racing[2] = racing[0];
+    for (int i = 0; i < 2; i++) if (pthread_create(&threads[i], NULL, race, racing[i].sun_path)) return -1;
+    for (int i = 0, left = atoi(arg[2]); i < left; i++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (fd < 0) return -1;
+        reached += connect(fd, (void *)&racing[2], sizeof racing[2]) == 0;
+        close(fd);
+    }
+    raced = 1;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    errno = ECONNREFUSED;
+    return reached ? 0 : -1;
+}
 static long a_uring(void) { char params[256] = {0}; return syscall(425, 4, params); }
 #ifdef __x86_64__
 static long int80(long nr, long b, long c, long d) {
@@ -370,7 +399,7 @@ static const struct { const char *name; long (*run)(void); } attacks[] = {
     A(exec), A(execat), A(execscript), A(loader), A(preload), A(memfd), A(copyexec), A(linkexec),
     A(tcp), A(mptcp), A(udp), A(fastopen), A(tcp6), A(listen), A(bind), A(raw), A(packet), A(netlink), A(vsock), A(alg),
     A(unix), A(abstract), A(unixdgram), A(pairsendto), A(pairsendmsg), A(pairsendmmsg), A(pairconnect), A(pairraw),
-    A(uring),
+    A(unixrace), A(uring),
 #ifdef __x86_64__
     A(int80), A(int80socket), A(x32), A(x32socket),
 #endif

@@ -1,7 +1,8 @@
 /* Takes something away from the program that it then executes, as some kernels and containers do:
  *   wrapper WHAT[,WHAT...] PROGRAM [ARG]...
  * namespaces: no namespace can be made (EPERM).  mounts: they can, and nothing can be mounted in them (EPERM).
- * landlock: this kernel has none (ENOSYS).  filters: no seccomp (EINVAL). */
+ * landlock: this kernel has none (ENOSYS).  filters: no seccomp (EINVAL).  taking: no descriptor of another process
+ * (EPERM).  listening: seccomp, but no filter that asks (EINVAL). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -50,6 +51,14 @@ int main(int count, char **words) {
             for (long nr = 444; nr <= 446; nr++) refuse(nr, ENOSYS);
         } else if (strcmp(what, "filters") == 0) {
             refuse(SYS_seccomp, EINVAL);
+        } else if (strcmp(what, "taking") == 0) {
+            refuse(438, EPERM);
+        } else if (strcmp(what, "listening") == 0) {
+            number();
+            put(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 3);
+            put(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1]), 0, 0);
+            put(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1);
+            put(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL, 0, 0);
         } else return 2;
     }
     put(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);

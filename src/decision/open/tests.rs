@@ -150,7 +150,12 @@ fn keys_are_joined_by_and() {
 fn operands_wherever_they_stand() {
     let rules = ArgRules { operands: Some(vec![operand(choices(&["/dev/sda"]))]), ..ArgRules::default() };
     all(&rules, true, &["dd /dev/sda", "dd of=/dev/sda", "dd --of=/dev/sda", "dd -- x /dev/sda"]);
-    all(&rules, false, &["dd /dev/sdb", "dd"]);
+    all(&rules, true, &["dd -o/dev/sda", "dd -vo/dev/sda", "dd -9o/dev/sda", "dd -o=/dev/sda"]);
+    all(&rules, false, &["dd /dev/sdb", "dd", "dd -o/dev/sdb", "dd -/dev/sda", "dd -", "dd -o", "dd -/"]);
+    // Repeated letters are flags to getopt(3): too many to try each are taken for a match.
+    let many = |letters: usize| format!("dd -{}/dev/sda", "v".repeat(letters));
+    all(&rules, true, &[&many(64), &many(65), &many(100_000)]);
+    all(&rules, false, &[&format!("dd -{}", "v".repeat(64))]);
 }
 
 #[test]

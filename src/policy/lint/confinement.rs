@@ -1,7 +1,7 @@
 //! What a policy's confinement leaves of its own rules: paths that are not there, and programs that can do nothing.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Finding, line_with, printable};
 use crate::policy::model::{Filesystem, Place, Policy, Profile, Rule, Verdict};
@@ -13,12 +13,33 @@ const STARTERS: &[&str] = &[
     "watch", "xargs", "zsh",
 ];
 
+/// Ends of paths where daemons listen that start programs for whoever asks, as nobody confines.
+const STARTING_DAEMONS: &[&str] = &[
+    "docker.sock",
+    "podman.sock",
+    "containerd.sock",
+    "crio.sock",
+    "buildkitd.sock",
+    "lxd/unix.socket",
+    "incus/unix.socket",
+    "libvirt-sock",
+    "snapd.socket",
+    "system_bus_socket",
+    "/bus",
+    "systemd/private",
+    "io.systemd.Manager",
+];
+
 /// All of it.
 pub(super) fn lint(policy: &Policy, findings: &mut Vec<Finding>) {
     missing(policy, &policy.filesystem, None, findings);
+    daemons(policy, &policy.network.unix, None, findings);
     for rule in &policy.rules {
         if let Some(filesystem) = &rule.own.filesystem {
             missing(policy, filesystem, Some(&rule.at), findings);
+        }
+        if let Some(network) = &rule.own.network {
+            daemons(policy, &network.unix, Some(&rule.at), findings);
         }
         idle(policy, rule, findings);
     }
@@ -46,6 +67,26 @@ fn missing(policy: &Policy, lists: &Filesystem, rule: Option<&Place>, findings: 
                 hint: Some("make it before the run, or correct the path".to_owned()),
             });
         }
+    }
+}
+
+/// Sockets of `unix` behind which there is no confinement.
+fn daemons(policy: &Policy, unix: &[PathBuf], rule: Option<&Place>, findings: &mut Vec<Finding>) {
+    let starts =
+        |path: &&PathBuf| path.to_str().is_some_and(|p| STARTING_DAEMONS.iter().any(|end| p.ends_with(end)));
+    for path in unix.iter().filter(starts) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        findings.push(Finding {
+            code: "starting_daemon",
+            message: format!(
+                "`unix` lists `{}`: who may talk to it has programs started outside the confinement",
+                printable(&path.to_string_lossy())
+            ),
+            at: rule
+                .cloned()
+                .unwrap_or_else(|| line_with(policy, &[&format!("{name}\""), &format!("{name}'")])),
+            hint: Some("leave it out, or offer what is needed of it as a typed tool".to_owned()),
+        });
     }
 }
 
@@ -97,6 +138,20 @@ mod tests {
                 "5: `write` names `D/out`, which is not there or cannot be looked at: no run that may write it starts",
                 "7: `read` names `/usr/no-such`, which is not there or cannot be looked at: no run can read it",
             ]
+        );
+    }
+
+    #[test]
+    fn sockets_of_daemons_that_start_programs() {
+        let text = "[network]\nunix = [\"/run/x.sock\",\n\"/var/run/docker.sock\"]\n[[rule]]\nid = \"r\"\nprogram = \"ls\"\ndecision = \"allow\"\nnetwork = { unix = [\"/run/user/1000/bus\"] }";
+        let said = |line: u32, path: &str| {
+            format!(
+                "{line}: `unix` lists `{path}`: who may talk to it has programs started outside the confinement"
+            )
+        };
+        assert_eq!(
+            findings("starting_daemon", text),
+            [said(3, "/var/run/docker.sock"), said(4, "/run/user/1000/bus")]
         );
     }
 

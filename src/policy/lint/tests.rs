@@ -37,6 +37,30 @@ fn runners_with_any_arguments() {
 }
 
 #[test]
+fn commands_and_patterns_are_no_names() {
+    let named = |program: &str, holds: &str| {
+        format!(
+            "3 no_name: rule `deny:{program}` names the program `{program}`, which holds {holds}: a name is compared as a whole"
+        )
+    };
+    let pattern = "a character of patterns or shells";
+    assert_eq!(
+        findings("deny = [\n\"rm -rf\", \"mkfs.*\", \"/opt/x/*\", \"a;b\"]")
+            .iter()
+            .map(|f| &f[..])
+            .collect::<Vec<_>>(),
+        [
+            named("rm -rf", "a blank"),
+            named("mkfs.*", pattern),
+            named("/opt/x/*", pattern),
+            named("a;b", pattern)
+        ]
+    );
+    assert_eq!(findings(&rule("a", "git status", "decision = \"allow\"")).len(), 1);
+    assert_eq!(findings("allow = [\"[\", \"x86_64-linux-gnu-objdump\", \"a.b_c@d,e~f\"]"), [""; 0]);
+}
+
+#[test]
 fn variables() {
     assert_eq!(
         findings(

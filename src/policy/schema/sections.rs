@@ -177,7 +177,15 @@ pub(super) fn sandbox(t: &Table<'_>) -> Result<SandboxPolicy, PolicyError> {
 
 fn require(item: &Item<'_>) -> Result<Vec<Layer>, PolicyError> {
     let words = Layer::ALL.map(|layer| (layer.as_str(), layer));
-    item.list("a list of layers")?.iter().map(|entry| entry.word(&words)).collect()
+    let mut layers = Vec::new();
+    for entry in item.list("a list of layers")? {
+        let layer = entry.word(&words)?;
+        if layers.contains(&layer) {
+            return Err(entry.error(format!("`{}` stands twice in {}", layer.as_str(), item.what)));
+        }
+        layers.push(layer);
+    }
+    Ok(layers)
 }
 
 /// A user's name as useradd(8) takes it: nothing that could be read as a number, an option or a path.

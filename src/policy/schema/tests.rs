@@ -242,6 +242,7 @@ fn sections_with_words() {
             "[sandbox]\nrequire = [\"netwrk\"]",
             "3:12: an entry of `require` in [sandbox] cannot be \"netwrk\"; did you mean `network`?",
         ),
+        ("[sandbox]\nrequire = [\"tmp\", \"tmp\"]", "3:19: `tmp` stands twice in `require` in [sandbox]"),
         (
             "[sandbox]\nbackend = \"docker\"",
             "3:11: `backend` in [sandbox] cannot be \"docker\"; there are: native",

@@ -220,6 +220,10 @@ fn stdin(item: &Item<'_>, params: &[Param]) -> Result<String, PolicyError> {
 fn parameter<'p>(item: &Item<'_>, name: &str, params: &'p [Param]) -> Result<&'p Param, PolicyError> {
     params.iter().find(|p| p.name == name).ok_or_else(|| {
         let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-        item.error(format!("`{{{name}}}` names no parameter of this tool")).hint(nearest_hint(name, &known))
+        let hint = match known[..] {
+            [] => format!("declare it, as in `params.{name} = {{ type = \"string\" }}`"),
+            _ => nearest_hint(name, &known),
+        };
+        item.error(format!("`{{{name}}}` names no parameter of this tool")).hint(hint)
     })
 }

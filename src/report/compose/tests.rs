@@ -25,6 +25,8 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         stdout,
         stderr: Captured::new(Bound::At(100)),
         planted: false,
+        unpassed: None,
+        sockets_refused: Vec::new(),
         survivors: 0,
         enforced: Enforced::nothing(Profile::Host),
         limits_how: LimitsHow::of(&limits, true),

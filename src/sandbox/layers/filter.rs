@@ -1,5 +1,6 @@
 //! The system call filter's part in an attempt: network, system calls, execution.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use crate::program::ProgramKind;
 use crate::request::quote;
 use crate::sandbox::raw;
 use crate::sandbox::raw::secret::SecretPath;
+use crate::sandbox::readback::Readback;
 use crate::sandbox::seccomp::{self, Execution, Network};
 use crate::sandbox::{PrepareError, Stage, Step, landlock};
 use crate::sys::canonical;
@@ -32,11 +34,8 @@ impl Builder<'_> {
             (_, Some(_)) => Execution::List { secret: by_descriptor.then(|| secret.address()) },
             (false, None) => Execution::Any,
         };
-        let network = match (self.wanted.network, self.wanted.loopback && self.ground.namespaces) {
-            (NetworkMode::None, true) => Network::Loopback,
-            (NetworkMode::None, false) => Network::None,
-            (NetworkMode::Host, _) => Network::Host { unix: false },
-        };
+        let network = self.network();
+        let channel = if network.waits() { Some(self.door()?) } else { None };
         let abi = landlock::abi();
         let filter = seccomp::Prepared::new(&seccomp::Options {
             execution,
@@ -47,7 +46,12 @@ impl Builder<'_> {
             truncate_by_path: abi >= 3 || self.wanted.profile == Profile::Host,
             openat2: self.wanted.profile == Profile::Host,
         });
-        self.step(Step::Seccomp, Stage::Filter, Vec::new(), Box::new(move || seccomp::apply(&filter)));
+        let descriptors = channel.iter().map(AsRawFd::as_raw_fd).collect();
+        let apply = move || match &channel {
+            Some(channel) => seccomp::apply_listening(&filter, channel.as_raw_fd()),
+            None => seccomp::apply(&filter),
+        };
+        self.step(Step::Seccomp, Stage::Filter, descriptors, Box::new(apply));
         self.layers.secret = Some(secret);
         self.layers.enforced.set(Layer::Syscalls, "seccomp");
         self.network_on(network);
@@ -58,22 +62,36 @@ impl Builder<'_> {
     }
 
     fn network_on(&mut self, network: Network) {
-        if !self.wanted.unix.is_empty() {
-            self.missing(
-                Layer::Network,
-                "this kernel cannot hold a run to a list of Unix sockets ([network] unix)",
-            );
-            return;
-        }
+        let host = self.wanted.network == NetworkMode::Host;
         let how = match network {
             Network::None => "none: no sockets (seccomp)",
-            Network::Loopback => "none but a private loopback (network namespace, seccomp)",
-            Network::Host { .. } => "host: IPv4 and IPv6 only (seccomp)",
+            Network::Unix => "none but listed Unix sockets (seccomp)",
+            Network::Internet { unix: false } if host => "host: IPv4 and IPv6 only (seccomp)",
+            Network::Internet { unix: true } if host => "host: IPv4, IPv6 and listed Unix sockets (seccomp)",
+            Network::Internet { unix: false } => "none but a private loopback (network namespace, seccomp)",
+            Network::Internet { unix: true } => {
+                "none but a private loopback and listed Unix sockets (network namespace, seccomp)"
+            }
         };
         self.layers.enforced.set(Layer::Network, how);
+        if let Some(why) = self.shut.take() {
+            self.unheld(Layer::Network, why);
+        }
         if self.wanted.loopback && self.wanted.network == NetworkMode::None && !self.ground.namespaces {
             let instead = "without a network namespace there is no private loopback: no sockets at all";
             self.unheld(Layer::Network, instead.into());
+        }
+    }
+
+    /// The last step before the exec: the kernel is asked whether what was applied is on.
+    pub(super) fn readback(&mut self) {
+        let filtered = self.layers.enforced.has(Layer::Syscalls);
+        let no_sockets = filtered && self.wanted.network == NetworkMode::None && !self.wanted.loopback;
+        let root_refused =
+            self.layers.steps.iter().any(|step| step.step == Step::Landlock) && !self.granted_root;
+        if filtered || root_refused {
+            let readback = Readback { filtered, no_sockets, root_refused };
+            self.step(Step::Readback, Stage::Filter, Vec::new(), Box::new(move || readback.check()));
         }
     }
 

@@ -9,6 +9,8 @@ use libc::sock_filter;
 
 /// `SECCOMP_RET_KILL_PROCESS`.
 pub const KILL_PROCESS: u32 = 0x8000_0000;
+/// `SECCOMP_RET_USER_NOTIF`: the call waits for whoever holds the filter's descriptor; without one it is `ENOSYS`.
+pub const NOTIFY: u32 = 0x7fc0_0000;
 /// `SECCOMP_RET_ALLOW`.
 pub const ALLOW: u32 = 0x7fff_0000;
 

@@ -85,7 +85,7 @@ fn all_options() -> Vec<Options> {
         Execution::Once { secret: 0x1234_5678_9abc, by_descriptor: false },
     ];
     let networks =
-        [Network::None, Network::Host { unix: false }, Network::Host { unix: true }, Network::Loopback];
+        [Network::None, Network::Unix, Network::Internet { unix: false }, Network::Internet { unix: true }];
     let mut all = Vec::new();
     for execution in executions {
         for network in networks {

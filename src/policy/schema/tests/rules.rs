@@ -268,7 +268,7 @@ fn tools() {
         ),
         (
             "argv = [\"ls\", \"{p}\"]",
-            "5:15: `{p}` names no parameter of this tool; there is nothing to choose from",
+            "5:15: `{p}` names no parameter of this tool; declare it, as in `params.p = { type = \"string\" }`",
         ),
         (
             "argv = [\"ls\", \"{nme}\"]\nparams.name = { type = \"string\" }",
