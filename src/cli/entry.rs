@@ -118,7 +118,7 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
     if error.json_wanted {
         let copies = Copies::open(options).unwrap_or_default();
         return deliver(
-            &Answer { doc, excerpt: None, leaving: None },
+            &Answer { doc, excerpt: None, policies: Vec::new(), leaving: None },
             &OutputOptions { format: Format::Json, ..OutputOptions::default() },
             copies,
         );

@@ -5,10 +5,8 @@
 //! layer that the policy requires makes the attempt an error before anything runs.
 
 use std::ffi::CString;
-use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -23,6 +21,7 @@ use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
+use crate::sys::path::{is_same, is_within};
 
 mod filter;
 mod guarded;
@@ -112,8 +111,7 @@ impl GroundWork {
     pub fn apply(&self) -> Result<(), i32> {
         mount::apply(&self.mounts).map_err(|(_, errno)| errno)?;
         if let Some(rules) = &self.late {
-            landlock::add_late(rules.fd.as_raw_fd(), &rules.late, rules.handled)
-                .map_err(|(_, errno)| errno)?;
+            landlock::add_late(rules.fd.as_raw_fd(), &rules.late).map_err(|(_, errno)| errno)?;
         }
         if self.loopback {
             super::raw::process::loopback_up()?;
@@ -255,12 +253,13 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.layers.warnings.extend_from_slice(&view.warnings);
-        self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
+        self.granted_root =
+            view.rules.iter().chain(&view.late).any(|rule| is_same(&rule.path, Path::new("/")));
         self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);
         self.writable.clone_from(&view.writable);
-        kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
+        kept.read_only.retain(|path| view.writable.iter().any(|dir| is_within(path, dir)));
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
             return self.mounts(&view, kept, rules);
@@ -298,7 +297,7 @@ impl<'a> Builder<'a> {
                 let late = !self.ground.namespaces;
                 let apply = move || {
                     if late {
-                        landlock::add_late(fd, &shared.late, shared.handled).map_err(|(_, errno)| errno)?;
+                        landlock::add_late(fd, &shared.late).map_err(|(_, errno)| errno)?;
                     }
                     landlock::apply(fd)
                 };
@@ -345,8 +344,8 @@ impl<'a> Builder<'a> {
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
         }
         let path = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
-        let judged = fs::File::from(self.job.cwd_fd.try_clone()?).metadata()?;
-        let cwd = (path, judged.dev(), judged.ino());
+        let judged = nix::sys::stat::fstat(&self.job.cwd_fd).map_err(std::io::Error::from)?;
+        let cwd = (path, judged.st_dev, judged.st_ino);
         self.layers.ground = Some(GroundWork { mounts, late: rules, cwd, loopback: self.wanted.loopback });
         Ok(())
     }

@@ -202,6 +202,14 @@ impl Drop for Caught {
     }
 }
 
+/// The signals that wait because they are blocked; all, should the kernel not say.
+fn pending() -> Signals {
+    let mut found = 0_u64;
+    // SAFETY: the kernel writes eight bytes, its own set of 64 signals.
+    let ret = unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut found, size_of::<u64>()) };
+    if ret == 0 { Signals(found) } else { Signals(u64::MAX) }
+}
+
 /// Signals that wait: between two things that heed them, none ends the process before it could say what came of it.
 #[must_use]
 pub struct Held {
@@ -226,7 +234,8 @@ impl Held {
 impl Drop for Held {
     /// Those that wait are forgotten (an ignored signal is thrown away, sigaction(2)), later ones do what they did before.
     fn drop(&mut self) {
-        for &signal in &self.end {
+        let waiting = pending();
+        for &signal in self.end.iter().filter(|&&signal| waiting.has(signal)) {
             drop(Ignored::new(signal));
         }
         let _ = set_mask(&self.mask);

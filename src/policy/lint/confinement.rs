@@ -151,7 +151,7 @@ mod tests {
         };
         assert_eq!(
             findings("starting_daemon", text),
-            [said(3, "/var/run/docker.sock"), said(4, "/run/user/1000/bus")]
+            [said(4, "/var/run/docker.sock"), said(5, "/run/user/1000/bus")]
         );
     }
 
