@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 
+use serde_json::json;
+
 use super::*;
 use crate::state::Store;
 use crate::state::clock::Reading;
@@ -52,7 +54,7 @@ impl Bench {
     }
 
     fn run(&mut self, id: &str) -> &mut Bench {
-        self.with(|tx, now, _| count_run(tx, now, id));
+        self.with(|tx, now, policies| count_run(tx, now, policies, id));
         self
     }
 
@@ -192,7 +194,7 @@ fn a_list_has_all_of_them_the_last_called_first() {
     );
     let halted = json!({"reason": "a command failed", "at": "1970-01-01T00:00:03.000Z", "run": null});
     assert_eq!((&list[1].to_json()["state"], &list[1].to_json()["halted"]), (&json!("halted"), &halted));
-    b.with(|tx, now, _| halt(tx, now, "new\u{1b}", "x\u{1b}y", Some("r\u{1b}")));
+    b.with(|tx, now, policies| halt(tx, now, policies, "new\u{1b}", "x\u{1b}y", Some("r\u{1b}")));
     let refusal = b.check("new\u{1b}").expect("refused");
     assert_eq!(
         refusal.message,
