@@ -236,7 +236,8 @@ impl Visit<'_> {
         if let Some(identity) = identity {
             identity::apply(identity).map_err(|_| libc::EACCES)?;
         }
-        // After the identity, which clears it.
+        // After the identity, which changes the first (sysctl fs.suid_dumpable) and clears the second.
+        process::set_dumpable(false).map_err(|_| libc::EACCES)?;
         process::set_parent_death_signal(libc::SIGKILL).map_err(|_| libc::EACCES)?;
         if process::parent() != guard {
             return Err(libc::EACCES);

@@ -221,20 +221,23 @@ static long a_pairraw(void) { return pair_to(SOCK_RAW, 1); }
 /* Two threads write one name over the other while a third connects: LISTED, OTHER, how often. */
 static struct sockaddr_un racing[3];
 static volatile int raced;
-static void *race(void *from) {
-    while (!raced) memcpy(racing[2].sun_path, from, sizeof racing[2].sun_path);
-    return NULL;
+static void *race(void *unused) {
+    for (int i = 0; !raced; i = !i) {
+        memcpy(racing[2].sun_path, racing[i].sun_path, sizeof racing[2].sun_path);
+        for (volatile int wait = 0; wait < 1000; wait++) {}
+    }
+    return unused;
 }
 static long a_unixrace(void) {
     pthread_t threads[2];
     int reached = 0;
-    alarm(100);
+    alarm(130);
     for (int i = 0; i < 2; i++) {
         racing[i] = (struct sockaddr_un){.sun_family = AF_UNIX};
         strncpy(racing[i].sun_path, arg[i], sizeof racing[i].sun_path - 1);
     }
     racing[2] = racing[0];
-    for (int i = 0; i < 2; i++) if (pthread_create(&threads[i], NULL, race, racing[i].sun_path)) return -1;
+    for (int i = 0; i < 2; i++) if (pthread_create(&threads[i], NULL, race, NULL)) return -1;
     for (int i = 0, left = atoi(arg[2]); i < left; i++) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         if (fd < 0) return -1;

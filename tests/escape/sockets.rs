@@ -176,9 +176,12 @@ as_both! {
 as_both! {
     fn an_address_that_changes_while_it_is_judged_leads_nowhere_else(bench) {
         let server = Server::new(bench, &["listed.sock", "other.sock"]);
-        let toml = listing(STRICT, "", &["listed.sock"]) + &scene::rule();
+        let limits = "[limits]\nwall_time = \"140s\"\ncpu_time = \"none\"\n";
+        let toml = format!("{limits}{}{}", listing(STRICT, "", &["listed.sock"]), scene::rule());
         let attack = word(bench, "unixrace", &["listed.sock", "other.sock", "10000"]);
-        let (outcomes, answer) = scene::attempt_by(bench.policy(&toml), std::slice::from_ref(&attack));
+        let mut call = bench.policy(&toml);
+        call.limit = Duration::from_secs(150);
+        let (outcomes, answer) = scene::attempt_by(call, std::slice::from_ref(&attack));
         assert_eq!(outcomes[&attack], "open", "it is reached now and then {}", answer.show());
         assert!(server.reached("listed.sock") > 0);
         assert_eq!(server.reached("other.sock"), 0, "{}", answer.show());

@@ -87,7 +87,7 @@ fn an_answer_that_was_given_at_once_is_kept_and_opens_nothing() {
         assert_eq!((entry.state, entry.kept.is_none()), (state, true));
         assert_eq!(entry.answered.as_ref().unwrap().by, by);
         assert!(desk.consume(id, request()).is_err() && desk.answer(id, true, None).is_err());
-        let record = crate::approval::document::record(&entry);
+        let record = crate::approval::document::record(&entry, false);
         assert_eq!(
             (&record["answer"]["by"]["program"], &record["answer"]["text"]),
             (&"/opt/confirm".into(), &"so".into())
