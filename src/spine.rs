@@ -1,6 +1,7 @@
 //! The way through the house: one request to one result, step by step.
 
 mod aftermath;
+mod answered;
 mod apart;
 mod asking;
 mod authorize;
@@ -10,6 +11,7 @@ mod explain;
 mod outgoing;
 mod outputs;
 mod permit;
+mod refusals;
 mod release;
 mod tool;
 mod withhold;

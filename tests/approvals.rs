@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::harness::{Answer, As, Bench, Call, read_audit};
 
+mod answers;
 pub mod running;
 
 /// A bench of whoever runs the tests, with a policy that asks for `sh` and keeps its state.

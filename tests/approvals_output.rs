@@ -194,7 +194,10 @@ as_both! {
         let answer = asks(bench, "").opt(["--approval", &id]).run(RUN);
         answer.denied_by("approval", &["is for the output of a run that is over, and runs nothing", &format!("--approval {id} and no command")]);
         for (option, value) in [("--cwd", "/"), ("--env", "A=1"), ("--stdin", "-"), ("--timeout", "1s"), ("--why", "x"), ("--label", "a=b")] {
-            barred(&asks(bench, "").opt(["--approval", &id, option, value]).finish(), &[&format!("{option} cannot be given")]);
+            let answer = asks(bench, "").opt(["--approval", &id, option, value]).finish();
+            assert_eq!((answer.status(), answer.exit, &answer.json["error"]["kind"]), ("error", 125, &json!("usage")), "{}", answer.show());
+            assert!(answer.str("text").contains(&format!("{option} cannot be given with --approval")), "{}", answer.show());
+            hides(&answer);
         }
         assert_eq!(ran(bench), 1);
         let answer = asks(bench, "").opt(["--approval", &id]).finish();
@@ -224,8 +227,14 @@ as_both! {
         let hook = bench.script("crash", "#!/bin/sh\nkill -SEGV $$\n");
         barred(&asks(bench, &format!("[approval]\nask = {hook:?}\n")).run(RUN), &["blocked: confirmation for 'sh' denied"]);
         barred(&asks(bench, "[approval]\nask = \"deny\"\n").run(RUN), &["blocked: command 'sh' requires confirmation but no confirm hook is set\n"]);
-        assert!(!bench.dir.join("state").exists(), "none of these needs a store");
         assert_eq!(ran(bench), 4);
+        // What was answered is kept, and nothing of the outputs.
+        let exported = verb(bench, &["list", "--all", "--json"]);
+        let entries = exported.json.as_array().expect("an array");
+        let states: Vec<_> = entries.iter().map(|entry| (entry["state"].as_str(), entry["answer"]["text"].as_str())).collect();
+        assert_eq!(states, [(Some("consumed"), Some("fine")), (Some("declined"), Some("not these")), (Some("declined"), Some("signal 11 ended it"))]);
+        assert!(entries.iter().all(|entry| entry["output"]["status"] == "ok" && entry["causes"][0]["id"] == "look"), "{exported:?}");
+        assert!(!kept(bench));
     }
 }
 
@@ -347,8 +356,14 @@ as_both! {
 fn change(bench: &Bench, column: &str, from: &str, to: &str) {
     let database = bench.dir.join("state/state.db");
     let database = rusqlite::Connection::open(database).expect("the store");
-    let sql = format!(
-        "UPDATE approval SET {column} = replace({column}, ?1, ?2) WHERE instr({column}, ?1) AND state IN ('pending', 'approved')"
-    );
+    let sql = match column {
+        "private" => {
+            "UPDATE approvals_private SET content = replace(content, ?1, ?2) WHERE instr(content, ?1)"
+                .to_owned()
+        }
+        _ => format!(
+            "UPDATE approvals SET {column} = replace({column}, ?1, ?2) WHERE instr({column}, ?1) AND settled IS NULL"
+        ),
+    };
     assert_eq!(database.execute(&sql, [from, to]).expect("an update"), 1, "{column} {from}");
 }

@@ -193,7 +193,7 @@ as_both! {
         for _ in 0..3 {
             let a = explain();
             assert_eq!(a.exit, 126, "{}", a.show());
-            assert!(String::from_utf8_lossy(&a.stdout).contains("rate 'one' allows 1 calls in 1h, and 1 are used"), "{}", a.show());
+            assert!(String::from_utf8_lossy(&a.stdout).contains("rate 'one' allows 1 call in 1h, and 1 is used"), "{}", a.show());
         }
         assert_eq!((used(bench), ran(bench)), (1, 1));
     }
@@ -336,10 +336,10 @@ as_both! {
         let asked = || fs::read_to_string(bench.dir.join("asked")).unwrap_or_default();
         call(bench, &more("deny")).run(["true"]).ok("");
         assert_eq!(asked().matches("guardexec.approval/v1").count(), 1);
-        call(bench, &more("deny")).run(["true"]).denied_by("rate", &["rate 'few' allows 1 calls in 1h, and 1 are used"]);
+        call(bench, &more("deny")).run(["true"]).denied_by("rate", &["rate 'few' allows 1 call in 1h, and 1 is used"]);
         assert_eq!(asked().matches("guardexec.approval/v1").count(), 1, "nobody was asked in vain");
         call(bench, &more("ask")).run(["true"]).ok("");
-        assert_eq!(asked().matches("rate 'few' allows 1 calls in 1h, and 1 are used").count(), 1, "{}", asked());
+        assert_eq!(asked().matches("rate 'few' allows 1 call in 1h, and 1 is used").count(), 1, "{}", asked());
         let a = leave(call(bench, &more("ask").replace(&format!("{person:?}"), "\"queue\"")));
         assert_eq!((a.status(), a.str("text").matches("rate 'few' allows").count()), ("needs_approval", 1), "{}", a.show());
     }
@@ -357,6 +357,6 @@ fn a_time_namespace_moves_no_window() {
     if a.stderr.starts_with("unshare: ") {
         return crate::harness::skip("no time namespace can be had here");
     }
-    a.denied_by("rate", &["and 1 are used"]);
+    a.denied_by("rate", &["and 1 is used"]);
     assert_eq!(ran(&bench), 1);
 }

@@ -57,7 +57,7 @@ fn fill(made: &Path, policies: &[Policy]) {
             .transaction(|tx, now| {
                 let weighed = rates::weigh(Some((tx, now)), policies, &call)?;
                 rates::count(tx, now, &weighed)?;
-                session.map_or(Ok(()), |id| sessions::count_run(tx, now, id))
+                session.map_or(Ok(()), |id| sessions::count_run(tx, now, policies, id))
             })
             .expect("counted");
     }
@@ -131,7 +131,7 @@ as_both! {
         assert_eq!(list.json[0]["halted"]["run"], "run-7");
         assert_eq!((&list.json[1]["id"], &list.json[1]["runs"], &list.json[1]["state"]), (&json!("s\u{1b}1"), &json!(2), &json!("open")));
         let lines = text(good(&call(bench, &["session", "list"])));
-        assert!(lines.starts_with("s2: halted 2") && lines.contains(": a run reached its wall_time in run run-7; 1 runs"), "{lines}");
+        assert!(lines.starts_with("s2: halted 2") && lines.contains(": a run reached its wall_time in run run-7; 1 run and 0 denials since"), "{lines}");
         assert!(lines.contains("\n$'s\\x1b1': open; 2 runs and 0 denials since 2"), "{lines}");
 
         let agent = bench.call().env("GUARDEXEC_AGENT", "a").opt(["session", "resume", "s2", "-p"]).opt([bench.dir.join("policy.toml")]).raw();

@@ -66,10 +66,9 @@ impl Cause {
         self
     }
 
-    /// The deciding rule, and all that is said together about why.
+    /// The rule that asks, else the first check or rate that does, and all that is said together about why.
     pub fn of_grant(grant: &Grant) -> Cause {
-        let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
-        Cause::of(&grant.rule, &why)
+        Cause::of(grant.asker(), &grant.why())
     }
 }
 

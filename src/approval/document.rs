@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::{BoundFile, BoundInput, Cause, Variable};
 use super::bytes::Bytes;
-use super::entry::{Answered, Entry};
+use super::entry::{Answered, Answerer, Entry};
 use super::files::{self, Content};
 use super::screen::Paper;
 use super::withheld::BoundOutput;
@@ -199,10 +199,16 @@ fn cause(cause: &Cause) -> Value {
 fn answer(answered: &Answered) -> Value {
     json!({
         "verdict": if answered.approved { "approve" } else { "decline" },
-        "by": by(&answered.by),
+        "by": answerer(&answered.by),
         "at": answered.at,
         "text": answered.text,
     })
+}
+
+fn answerer(answerer: &Answerer) -> Value {
+    let mut object = by(&answerer.person);
+    object["program"] = answerer.program.clone().into();
+    object
 }
 
 fn by(person: &Person) -> Value {

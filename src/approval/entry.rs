@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::bound::{Bound, Variable};
@@ -14,13 +15,30 @@ use crate::state::approvals::{Answer, Row};
 use crate::state::{Moment, StateError};
 use crate::sys::account::Person;
 
+/// Who answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answerer {
+    /// The person; where a program answered, whoever ran guardexec then.
+    #[serde(flatten)]
+    pub person: Person,
+    /// The program of the policy that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+}
+
+impl From<Person> for Answerer {
+    fn from(person: Person) -> Answerer {
+        Answerer { person, program: None }
+    }
+}
+
 /// What was answered, by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     /// Yes or no.
     pub approved: bool,
     /// By whom.
-    pub by: Person,
+    pub by: Answerer,
     /// When, RFC 3339.
     pub at: String,
     /// The note to a yes, the reason of a no.

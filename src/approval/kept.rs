@@ -12,7 +12,7 @@ use super::bound::Bound;
 use super::bytes::Bytes;
 use super::entry::Entry;
 use super::refusal::refusal;
-use crate::decision::{Denial, Facts};
+use crate::decision::{Decision, Denial, Facts};
 use crate::policy::load::LoadContext;
 use crate::policy::model::Policy;
 use crate::request::{Arguments, Ask, Asker, Evidence, Request, Stdin};
@@ -109,6 +109,11 @@ impl Kept {
         self
     }
 
+    /// Whether guardexec inherited the agent's name: else nobody but the asker says it.
+    pub fn is_of_proven_agent(&self) -> bool {
+        self.agent.is_some()
+    }
+
     /// The result that is withheld, as JSON.
     pub fn result(&self) -> Option<&str> {
         self.result.as_deref()
@@ -139,6 +144,10 @@ impl Kept {
     }
 }
 
+fn denied(denial: Denial) -> Box<Decision> {
+    Box::new(Decision::Deny(denial))
+}
+
 fn path(bytes: &Bytes) -> PathBuf {
     OsStr::from_bytes(&bytes.0).into()
 }
@@ -152,14 +161,14 @@ impl Entry {
     ///
     /// # Errors
     /// It is not kept any more, it is another asker's, or the call adds what a filed request already has.
-    pub fn request(&self, asked: Request) -> Result<Request, Box<Denial>> {
-        self.is_askers(&asked.asker)?;
-        let Some(kept) = &self.kept else { return Err(self.closed()) };
+    pub fn request(&self, asked: Request) -> Result<Request, Box<Decision>> {
+        self.is_askers(&asked.asker).map_err(|denial| denied(*denial))?;
+        let Some(kept) = &self.kept else { return Err(denied(*self.closed())) };
         let input_again = kept.input == KeptInput::Again;
         self.adds_nothing(&asked, input_again)?;
         if input_again && matches!(asked.stdin, Stdin::Null) {
             let message = format!("the standard input of approval {} was too large to be kept", self.id);
-            return Err(refusal("approval_mismatch", message, "give it again with --stdin"));
+            return Err(denied(*refusal("approval_mismatch", message, "give it again with --stdin")));
         }
         let mut request = self.filed(kept);
         request.approval = asked.approval;
@@ -173,29 +182,22 @@ impl Entry {
     ///
     /// # Errors
     /// It is another asker's, or the call says how it is to be run: it has run.
-    pub fn is_for(&self, asked: &Request) -> Result<(), Box<Denial>> {
-        self.is_askers(&asked.asker)?;
+    pub fn is_for(&self, asked: &Request) -> Result<(), Box<Decision>> {
+        self.is_askers(&asked.asker).map_err(|denial| denied(*denial))?;
         self.adds_nothing(asked, false)
     }
 
-    fn adds_nothing(&self, asked: &Request, input_again: bool) -> Result<(), Box<Denial>> {
-        let given = [
-            ("--cwd", asked.cwd.is_some()),
-            ("--env", !asked.env.is_empty()),
-            ("--stdin", !matches!(asked.stdin, Stdin::Null) && !input_again),
-            ("--timeout", asked.timeout.is_some()),
-            ("--label", !asked.asker.labels.is_empty()),
-            ("--why", asked.asker.why.is_some()),
-            ("--evidence", asked.evidence.is_some()),
-        ];
-        let Some((option, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
+    /// What contradicts itself is no request, and not one that is denied.
+    fn adds_nothing(&self, asked: &Request, input_again: bool) -> Result<(), Box<Decision>> {
+        let input = (!matches!(asked.stdin, Stdin::Null) && !input_again).then_some("--stdin");
+        let Some(option) = asked.beside_stored().or(input) else { return Ok(()) };
         let message =
             format!("{option} cannot be given with --approval {} alone: what was filed has its own", self.id);
         let hint = match self.bound.output {
             Some(_) => "leave it out: it has run, and its output is all that there is to get",
             None => "leave it out, or give the whole command after `--`",
         };
-        Err(refusal("approval_mismatch", message, hint))
+        Err(Box::new(Decision::Invalid(*refusal("usage", message, hint))))
     }
 
     /// Who filed it.

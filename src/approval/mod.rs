@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use bound::Bound;
+use entry::Answerer;
 use program::Around;
 use screen::Paper;
 
@@ -38,8 +39,8 @@ pub mod withheld;
 pub enum Reply {
     /// It may run.
     Approved {
-        /// Who said so, for people.
-        by: String,
+        /// Who said so.
+        by: Answerer,
         /// What was said with it.
         said: Option<String>,
     },
@@ -47,8 +48,8 @@ pub enum Reply {
     Declined {
         /// The refusal.
         denial: Box<Denial>,
-        /// Who said so, for people; `None` where nobody did.
-        by: Option<String>,
+        /// Who said so; `None` where nobody did.
+        by: Option<Answerer>,
         /// The reason that was given, or why there was no answer; hostile text.
         said: Option<String>,
     },

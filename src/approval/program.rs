@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::entry::Answerer;
 use super::screen::Paper;
 use super::{Reply, denied};
 use crate::decision::{Facts, policy_path};
@@ -13,6 +14,7 @@ use crate::policy::model::{Hook, Policy};
 use crate::policy::oversight;
 use crate::request::quote;
 use crate::run::Stop;
+use crate::sys::account::Person;
 
 /// The most of a reason that is handed on, in bytes.
 const MOST_REASON: usize = 2 << 10;
@@ -20,8 +22,8 @@ const MOST_REASON: usize = 2 << 10;
 /// Asks it. Only the one document `{"verdict": "approve", ...}` approves: anything else, a crash and the clock decline.
 pub fn ask(hook: &Hook, paper: &Paper<'_>, timeout: Duration, around: &Around<'_>) -> Reply {
     let heard = tell("confirm", hook, paper, timeout, around);
-    let program = hook.argv.first().map_or(&b""[..], |word| word.as_bytes());
-    let by = format!("the program {}", quote::repr(program));
+    let by =
+        Answerer { person: Person::here(), program: Some(hook.argv.first().cloned().unwrap_or_default()) };
     // One that was given an output may repeat it.
     let quotes = paper.output.is_none();
     match heard {

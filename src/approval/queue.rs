@@ -3,26 +3,25 @@
 //! Each function is a part of somebody's transaction. What they say no to is a [`Denial`]; only a store that cannot be
 //! used is an error.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, Transaction};
 
 use super::bound::Bound;
-use super::entry::{Entry, Lately, State};
+use super::entry::{Answerer, Entry, Lately, State};
 use super::kept::Kept;
 use super::refusal::refusal;
 use crate::decision::Denial;
-use crate::policy::oversight::Asked;
 use crate::request::quote;
-use crate::state::approvals::{self, Answer, Edit, Row};
+use crate::state::approvals::{self, Answer, Edit};
 use crate::state::{Moment, StateError};
 use crate::sys::account::Person;
 
+mod filing;
 mod output;
 mod said;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub use filing::{AtOnce, Filed, Filing, Terms, file, keep_answer, use_answer};
 pub use output::{check_output, hand_out};
 
 /// A part of a transaction that may say no.
@@ -34,164 +33,6 @@ const LATELY: u32 = 5;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Digits of an id, five bits each. An id is no secret, but nobody should meet another's by chance.
 const ID_LENGTH: usize = 12;
-
-/// What the policies say of a filed request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// How long it counts, its answer included.
-    pub expires: Duration,
-    /// How many of one agent may wait.
-    pub max_pending: u64,
-    /// After how long somebody else is told.
-    pub escalate_after: Option<Duration>,
-}
-
-impl Terms {
-    /// The terms of all policies together.
-    pub fn of(asked: &Asked<'_>) -> Terms {
-        let escalate_after = asked.escalate.iter().map(|(_, after)| *after).min();
-        Terms { expires: asked.expires, max_pending: asked.max_pending, escalate_after }
-    }
-}
-
-/// A request that waits, or was approved already.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filed {
-    /// Its id.
-    pub id: String,
-    /// Pending or approved.
-    pub state: State,
-    /// When its time is over, RFC 3339.
-    pub expires_at: String,
-    /// Other words were approved in place of those that were asked for.
-    pub edited: bool,
-    /// It is the output of a run that is over.
-    pub output: bool,
-    /// It was not there before.
-    pub fresh: bool,
-}
-
-impl Filed {
-    /// What the asker can do, in one sentence.
-    pub fn hint(&self) -> String {
-        let id = &self.id;
-        match (self.state, self.edited) {
-            _ if self.output => self.output_hint(),
-            (State::Approved, true) => {
-                format!(
-                    "other words were approved in its place; run those with --approval {id} and no command"
-                )
-            }
-            (State::Approved, false) => format!("it is approved; run it with --approval {id}"),
-            _ => format!(
-                "nothing ran; once a person has answered (guardexec approvals show {id}, with the same --policy), run it with --approval {id} until \
-                 {}, or let --wait wait for the answer",
-                self.expires_at
-            ),
-        }
-    }
-}
-
-impl Filed {
-    /// What was filed before.
-    pub fn of(entry: &Entry) -> Filed {
-        Filed {
-            id: entry.id.clone(),
-            state: entry.state,
-            expires_at: entry.expires_at.clone(),
-            edited: entry.digest != entry.asked_digest,
-            output: entry.bound.output.is_some(),
-            fresh: false,
-        }
-    }
-
-    fn output_hint(&self) -> String {
-        let (id, until) = (&self.id, &self.expires_at);
-        match self.state {
-            State::Approved => {
-                format!(
-                    "it did run, do not run it again; its result is approved: get it with --approval {id} and no command"
-                )
-            }
-            _ => format!(
-                "it did run, do not run it again; once a person has answered (guardexec approvals show {id}), get its result \
-                 with --approval {id} and no command until {until}, or let --wait wait for the answer"
-            ),
-        }
-    }
-}
-
-/// What is filed.
-#[derive(Debug)]
-pub struct Filing<'a> {
-    /// What an approval binds to.
-    pub bound: &'a Bound,
-    /// What is kept to run it again.
-    pub kept: Kept,
-    /// For how long, and how many.
-    pub terms: Terms,
-    /// Who runs guardexec.
-    pub by: &'a Person,
-}
-
-/// Files a request. One that asks for exactly the same and is still open shares its id, and does not last longer by that.
-///
-/// # Errors
-/// Denied where the agent has too many that wait (`approval_too_many`).
-pub fn file(tx: &Transaction<'_>, now: &Moment, filing: Filing<'_>) -> Outcome<Filed> {
-    approvals::expire(tx, now)?;
-    let digest = filing.bound.digest();
-    if let Some(row) = approvals::open_like(tx, now, &digest)? {
-        return Ok(Ok(filed(&row, filing.bound.output.is_some(), false)));
-    }
-    let bucket = bucket(filing.bound.agent.as_deref());
-    let terms = filing.terms;
-    if approvals::pending(tx, now, &bucket)? >= terms.max_pending {
-        return Ok(Err(too_many(&bucket, terms.max_pending)));
-    }
-    let kept = filing.kept.with_values(filing.bound);
-    let row = Row {
-        id: new_id()?,
-        state: State::Pending,
-        asked_digest: digest.clone(),
-        digest,
-        bound: encode(&nameless(filing.bound)),
-        asked_argv: None,
-        private: Some(encode(&kept)),
-        bucket,
-        cause: filing.bound.causes.first().map(|cause| cause.id.clone()).unwrap_or_default(),
-        filed_at: now.wall.clone(),
-        filed_by: encode(filing.by),
-        expires: now.plus(terms.expires),
-        expires_at: now.wall_after(terms.expires),
-        escalate: terms.escalate_after.map(|after| now.plus(after)),
-        escalated_at: None,
-        answer: None,
-        used_at: None,
-        run_id: None,
-    };
-    approvals::insert(tx, &row)?;
-    Ok(Ok(filed(&row, filing.bound.output.is_some(), true)))
-}
-
-fn filed(row: &Row, output: bool, fresh: bool) -> Filed {
-    let edited = row.digest != row.asked_digest;
-    Filed { id: row.id.clone(), state: row.state, expires_at: row.expires_at.clone(), edited, output, fresh }
-}
-
-/// With whom a request counts: `lead/a` and `lead/b` are both lead's, who could have any number of such.
-fn bucket(agent: Option<&str>) -> String {
-    agent.and_then(|agent| agent.split('/').next()).unwrap_or_default().to_owned()
-}
-
-fn too_many(bucket: &str, most: u64) -> Box<Denial> {
-    let who = match bucket {
-        "" => "askers without a name".to_owned(),
-        name => format!("agent {}", quote::repr(name.as_bytes())),
-    };
-    let message = format!("{who} cannot have more than {most} requests that wait for an answer");
-    refusal("approval_too_many", message, "wait until a person has answered some (guardexec approvals list)")
-}
 
 /// What came of using an approval.
 #[derive(Debug)]
@@ -301,7 +142,6 @@ pub struct Verdict<'a> {
 /// # Errors
 /// Denied where it does not wait: the sentence says what was answered.
 pub fn answer(tx: &Transaction<'_>, now: &Moment, id: &str, verdict: Verdict<'_>) -> Outcome<Entry> {
-    approvals::expire(tx, now)?;
     let entry = match find(tx, now, id)? {
         Ok(entry) => entry,
         Err(denial) => return Ok(Err(denial)),
@@ -309,7 +149,8 @@ pub fn answer(tx: &Transaction<'_>, now: &Moment, id: &str, verdict: Verdict<'_>
     let answer = Answer {
         approved: verdict.approved,
         at: now.wall.clone(),
-        by: encode(verdict.by),
+        by: encode(&Answerer::from(verdict.by.clone())),
+        by_person: true,
         said: verdict.said.map(str::to_owned),
     };
     let edit = verdict.edit.map(|(bound, kept)| Edit {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::bound::{Bound, BoundFile, BoundInput, Setting, Variable};
-use super::entry::{Answered, Entry, Lately, State};
+use super::entry::{Answered, Answerer, Entry, Lately, State};
 use super::files::Content;
 use super::withheld::Streams;
 use crate::request::mask::mask_variable;
@@ -145,7 +145,7 @@ impl Screen {
 
     /// One word a line.
     fn words(&mut self, label: &str, words: &[&[u8]]) {
-        self.row(label, &format!("{} words", words.len()));
+        self.row(label, &if words.len() == 1 { "1 word".into() } else { format!("{} words", words.len()) });
         for (number, word) in words.iter().enumerate() {
             self.more(&format!("[{number}] {}", display(word)));
             if let Some(ascii) = quote::ascii(word).filter(|ascii| *ascii != display(word)) {
@@ -292,7 +292,15 @@ fn content_of(content: &Content) -> String {
 pub(super) fn answer(answered: &Answered) -> String {
     let verdict = if answered.approved { "approved" } else { "declined" };
     let text = answered.text.as_ref().map(|text| format!(": {}", line(text.as_bytes()))).unwrap_or_default();
-    format!("{verdict} by {} at {}{text}", person(&answered.by), answered.at)
+    format!("{verdict} by {} at {}{text}", answerer(&answered.by), answered.at)
+}
+
+/// The program that answered, else the person.
+pub fn answerer(by: &Answerer) -> String {
+    match &by.program {
+        Some(program) => format!("the program {}", repr(program.as_bytes())),
+        None => person(&by.person),
+    }
 }
 
 /// `'bob' (uid 1000, logged in as 1000)`.

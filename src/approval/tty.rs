@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use nix::sys::termios::{FlushArg, tcflush};
 
+use super::entry::Answerer;
 use super::refusal::refusal;
-use super::screen::{self, Paper};
+use super::screen::Paper;
 use super::vigil::{Vigil, Woke};
 use super::{Reply, denied, shown_time};
 use crate::decision::Denial;
@@ -47,7 +48,7 @@ pub fn ask(paper: &Paper<'_>, timeout: Duration, stop: Stop<'_>) -> Reply {
     match open().and_then(|tty| said(tty, &screen, question, timeout, stop)) {
         Err(why) => Reply::refused(nobody(paper, &why)),
         Ok(Said::Line(line)) => {
-            let by = screen::person(&Person::here());
+            let by = Answerer::from(Person::here());
             match line == b"yes" {
                 true => Reply::Approved { by, said: None },
                 false => Reply::Declined { denial: denied(paper.bound), by: Some(by), said: None },
@@ -79,7 +80,7 @@ fn said(tty: File, screen: &str, question: &str, timeout: Duration, stop: Stop<'
 /// What came from the terminal.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// A line, or what there was of it at its end.
+    /// A line; an empty one where it had no end.
     Line(Vec<u8>),
     /// Nothing in time.
     Nothing,
@@ -129,7 +130,9 @@ fn converse(mut tty: File, screen: &str, question: &str, vigil: &Vigil<'_>) -> i
         let mut byte = [0];
         match tty.read(&mut byte) {
             Ok(1) if !matches!(byte[0], b'\n' | b'\r') => line.push(byte[0]),
-            Ok(_) => return Ok(Said::Line(line)),
+            Ok(1) => return Ok(Said::Line(line)),
+            // Cut off before its end, a line may be the beginning of another answer.
+            Ok(_) => return Ok(Said::Line(Vec::new())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             // In the background by now, or hung up.
             Err(_) => return Ok(Said::Line(Vec::new())),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::args::{ApprovalsVerb, ExportArgs, IdArgs, ListArgs, PolicyArgs};
-use super::deliver::{put, say};
+use super::deliver::{put, say, say_policy};
 use super::store::UNUSABLE;
 use crate::Surroundings;
 use crate::approval::document::record;
@@ -86,9 +86,8 @@ impl Trouble {
             Trouble::Ended(signal) => {
                 (u8::try_from(128 + signal).unwrap_or(UNUSABLE), format!("ended by signal {signal}"), None)
             }
-            // It begins with `error: ` itself.
             Trouble::Policy(error) => {
-                say(&error.to_string());
+                say_policy(&error);
                 return UNUSABLE;
             }
             Trouble::State(error) => (UNUSABLE, error.to_string(), Some(error.hint())),
@@ -156,7 +155,10 @@ impl<'a> Office<'a> {
                 told.cancelled.map_or(Ok(()), |signal| Err(Trouble::Ended(signal)))
             }
             Err(error) => {
-                say(&escape_text(&format!("guardexec: warning: {error}")));
+                // What is wrong with the store as a whole is said once, by whoever looks at it next.
+                if self.look().is_ok() {
+                    say(&escape_text(&format!("guardexec: warning: {error}")));
+                }
                 Ok(())
             }
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::args::Format;
 use super::meant::OutputOptions;
+use crate::policy::error::PolicyError;
 use crate::report::json;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
@@ -128,6 +129,12 @@ pub fn patient(number: RawFd) -> Patient<'static> {
 /// One line, or several, on standard error; a closed one is no reason to fail.
 pub fn say(text: &str) {
     let _ = patient(2).write_all(format!("{text}\n").as_bytes());
+}
+
+/// What is wrong with a policy, and its excerpt.
+pub fn say_policy(error: &PolicyError) {
+    // It begins with `error: ` itself.
+    say(&format!("guardexec: {error}"));
 }
 
 /// Bytes on standard output; a reader that has gone away is no reason to fail.

@@ -81,6 +81,12 @@ fn build(mut typed: AskArgs, around: Surroundings<'_>) -> Result<Request, Reques
         request.asker.bind(inherited)?;
     }
     request.asker.check()?;
+    if let (Ask::Stored, Some(option)) = (&request.ask, request.beside_stored()) {
+        return Err(usage(format!(
+            "{option} cannot be given with --approval alone, for what was filed has its own: leave it out, or give the whole \
+             command after `--`"
+        )));
+    }
     Ok(request)
 }
 

@@ -69,8 +69,10 @@ fn show(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
     }
     put(format!("{}\n", line(&session)).as_bytes());
     put(format!(
-        "first call {}, last call {}, {} runs and {} denials in all\n",
-        session.first, session.last, session.all_runs, session.all_denials
+        "first call {}, last call {}, {} in all\n",
+        session.first,
+        session.last,
+        counted(session.all_runs, session.all_denials)
     )
     .as_bytes());
     for event in &history {
@@ -168,11 +170,17 @@ fn line(session: &Session) -> String {
         format!("halted {}: {}{run}", halt.wall, escape_text(&halt.reason))
     });
     format!(
-        "{}: {}; {} runs and {} denials since {}",
+        "{}: {}; {} since {}",
         display(session.id.as_bytes()),
         halted.unwrap_or_else(|| "open".to_owned()),
-        session.runs,
-        session.denials,
+        counted(session.runs, session.denials),
         session.since_wall,
     )
+}
+
+/// `1 run and 2 denials`.
+fn counted(runs: u64, denials: u64) -> String {
+    let several =
+        |number, one: &str| if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") };
+    format!("{} and {}", several(runs, "run"), several(denials, "denial"))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::args::PolicyArgs;
-use super::deliver::say;
+use super::deliver::{say, say_policy};
 use crate::Surroundings;
 use crate::policy::error::ErrorKind;
 use crate::policy::model::Policy;
@@ -37,7 +37,7 @@ pub(super) fn find(args: &PolicyArgs, around: &Surroundings, needed: bool) -> Re
         Ok(Kept { policies, dir })
     });
     found.map_err(|error| {
-        say(&error.to_string());
+        say_policy(&error);
         UNUSABLE
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::args::ToolsArgs;
-use super::deliver::{put, say};
+use super::deliver::{put, say, say_policy};
 use super::verbs::print_json;
 use crate::Surroundings;
 use crate::decision;
@@ -27,7 +27,7 @@ pub fn tools(args: &ToolsArgs, around: &Surroundings) -> u8 {
     let policies = match Stack::load(&search, &around.load) {
         Ok(stack) => stack.policies,
         Err(error) => {
-            say(&error.to_string());
+            say_policy(&error);
             return UNUSABLE;
         }
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::args::{CheckArgs, DoctorArgs, ExplainArgs, PolicyArgs, SchemaArgs, SchemaName, VerifyArgs};
-use super::deliver::{patient, put, say};
+use super::deliver::{patient, put, say, say_policy};
 use super::meant;
 use crate::policy::error::PolicyError;
 use crate::policy::load::load;
@@ -32,7 +32,7 @@ pub fn check(args: &CheckArgs, around: &Surroundings) -> u8 {
                 unusable = true;
                 findings.push(finding("error", error.place.as_ref(), &error.one_line(), None));
                 if !args.json {
-                    say(&error.to_string());
+                    say_policy(&error);
                 }
             }
         }
@@ -127,7 +127,7 @@ pub fn explain_request(args: ExplainArgs, agent: Option<OsString>, around: &Surr
         put(explained.to_text().as_bytes());
     }
     if let Some(excerpt) = &explained.excerpt {
-        say(excerpt);
+        say(&format!("guardexec: {excerpt}"));
     }
     explained.exit_status
 }

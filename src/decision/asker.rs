@@ -15,7 +15,7 @@ use crate::request::Asker;
 pub fn settle(asker: &mut Asker, inherited: Option<&str>) -> Judged<()> {
     if let Err(error) = asker.check() {
         return Denial::new(Stage::Command, "asker_invalid", error.message)
-            .hint("use printable names without control characters")
+            .hint("use short, printable names without control characters")
             .invalid();
     }
     if let Some(agent) = asker.agent.as_ref().filter(|a| a.split('/').any(str::is_empty)) {

@@ -51,6 +51,7 @@ pub(crate) fn for_hook(of: Hooked<'_>, facts: &Facts) -> io::Result<Grant> {
         rule: RuleRef { id: of.name.to_owned(), at: of.hook.at.clone() },
         ids: Vec::new(),
         asks: Vec::new(),
+        asked_by: Vec::new(),
         tool: None,
         reason: "the policy names this program itself".to_owned(),
         argv: words.collect::<Result<_, _>>()?,

@@ -116,6 +116,7 @@ pub(super) fn judge_found(
         ids: ids(&matches),
         reason: reason(deciding, verdict),
         asks: asks(&matches),
+        asked_by: Vec::new(),
         tool: None,
         envp: strings(&built)?,
         warnings,

@@ -245,8 +245,10 @@ pub struct Grant {
     pub(crate) ids: Vec<String>,
     /// Its reason, or a sentence made for it.
     pub(crate) reason: String,
-    /// Why a person has to be asked, one sentence each; empty where nobody has to be.
+    /// Why the rules want a person to be asked, one sentence each; empty where they do not.
     pub(crate) asks: Vec<String>,
+    /// The checks and rates that want it too, each with what it says.
+    pub(crate) asked_by: Vec<(RuleRef, String)>,
     /// The call, where a tool was called.
     pub(crate) tool: Option<ToolCall>,
     /// The words, the first as asked for; empty for a built-in action.
@@ -270,12 +272,29 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows.
-    pub(crate) fn ask_for(&mut self, reason: String) {
+    /// A later stage wants a person to be asked too, for this reason; what only asks is never weaker than what allows. A rate
+    /// may say it again with another figure.
+    pub(crate) fn ask_for(&mut self, by: RuleRef, reason: String) {
         self.verdict = Verdict::Ask;
-        if !self.asks.contains(&reason) {
-            self.asks.push(reason);
+        match self.asked_by.iter_mut().find(|(known, _)| known.id == by.id && known.at == by.at) {
+            Some((_, said)) => *said = reason,
+            None => self.asked_by.push((by, reason)),
         }
+    }
+
+    /// What wants a person to be asked: the rule, else the first check or rate that does.
+    pub(crate) fn asker(&self) -> &RuleRef {
+        match self.asked_by.first() {
+            Some((by, _)) if self.asks.is_empty() => by,
+            _ => &self.rule,
+        }
+    }
+
+    /// Why a person has to be asked, by all that want it.
+    pub(crate) fn why(&self) -> String {
+        let all: Vec<&str> =
+            self.asks.iter().chain(self.asked_by.iter().map(|(_, said)| said)).map(String::as_str).collect();
+        if all.is_empty() { self.reason.clone() } else { all.join("; ") }
     }
 
     /// All who had to be asked have agreed. Only `approval` answers, and what it answers is the asking alone.

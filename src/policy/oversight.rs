@@ -110,6 +110,12 @@ pub fn needs_state(policies: &[Policy]) -> bool {
     counts(policies) || (policies.iter().any(can_ask) && queued())
 }
 
+/// Whether what a program or the terminal answers is kept in the store as well: where a policy says where the store is, or needs
+/// one anyway. Else such a call needs none, and what was answered is in the audit file alone.
+pub fn keeps_answers(policies: &[Policy]) -> bool {
+    policies.iter().any(|policy| policy.oversight.state.is_some()) || needs_state(policies)
+}
+
 /// Who has to say yes, and within what bounds, where policies ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked<'p> {

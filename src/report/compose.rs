@@ -125,7 +125,8 @@ impl ResultDoc {
     /// A person has to approve it first. `advice`: what the asker can do, where the request was filed.
     pub fn needs_approval(&mut self, grant: &Grant, advice: Option<&str>) {
         self.granted(grant);
-        let why = if grant.asks.is_empty() { grant.reason.clone() } else { grant.asks.join("; ") };
+        let why = grant.why();
+        self.rule = Some(rule_doc(grant.asker()));
         self.reason = Some(why.clone());
         self.decision = Some(Verdict::Ask.as_str());
         self.status = Status::NeedsApproval;
@@ -138,7 +139,7 @@ impl ResultDoc {
         self.text = text::blocked(
             &format!(
                 "a person has to approve this first ({why}, {}){}",
-                grant.rule.at,
+                grant.asker().at,
                 id.unwrap_or_default()
             ),
             Some(advice.unwrap_or("nothing ran; run it to have it asked")),

@@ -5,6 +5,9 @@ use super::{Asker, RequestError, quote};
 /// The longest agent, session, label name or label value, in bytes.
 pub const LONGEST_NAME: usize = 256;
 
+/// The longest explanation, in bytes: it is read on one screen, and stands in audit records. What is longer is evidence.
+pub const LONGEST_WHY: usize = 4 << 10;
+
 /// The most labels of one request: each of them stands in every audit record.
 pub const MOST_LABELS: usize = 64;
 
@@ -13,8 +16,8 @@ impl Asker {
     ///
     /// # Errors
     /// [`RequestError`] where agent, session or a label is empty (a label's value may be), longer than
-    /// [`LONGEST_NAME`], or holds control, bidirectional or invisible characters; or where there are more than
-    /// [`MOST_LABELS`] labels.
+    /// [`LONGEST_NAME`], or holds control, bidirectional or invisible characters; where there are more than
+    /// [`MOST_LABELS`] labels; or where the explanation is longer than [`LONGEST_WHY`].
     pub fn check(&self) -> Result<(), RequestError> {
         if let Some(agent) = &self.agent {
             check_name("agent", agent)?;
@@ -28,6 +31,11 @@ impl Asker {
         for (name, value) in &self.labels {
             check_name("a label's name", name)?;
             check_text("a label's value", value)?;
+        }
+        if self.why.as_ref().is_some_and(|why| why.len() > LONGEST_WHY) {
+            return Err(RequestError::value(format!(
+                "why must not be longer than {LONGEST_WHY} bytes; what is longer can be given as evidence"
+            )));
         }
         Ok(())
     }
@@ -124,6 +132,10 @@ mod tests {
         asker.session = None;
         asker.labels = (0..65).map(|n| (n.to_string(), String::new())).collect();
         assert_eq!(refusal(&asker), "there may be at most 64 labels");
+        let why = |length| Asker { why: Some("\n".repeat(length)), ..Asker::default() };
+        assert_eq!(why(4096).check(), Ok(()), "it may have lines");
+        let expected = "why must not be longer than 4096 bytes; what is longer can be given as evidence";
+        assert_eq!(refusal(&why(4097)), expected);
     }
 
     #[test]

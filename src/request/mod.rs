@@ -16,7 +16,7 @@ pub mod quote;
 pub mod units;
 pub mod words;
 
-pub use asker::{LONGEST_NAME, MOST_LABELS};
+pub use asker::{LONGEST_NAME, LONGEST_WHY, MOST_LABELS};
 pub use duration::parse_duration;
 
 /// One request, as the caller made it. Nothing in it has been judged.
@@ -38,6 +38,22 @@ pub struct Request {
     pub evidence: Option<Evidence>,
     /// `--approval`: the id under which this was approved.
     pub approval: Option<String>,
+}
+
+impl Request {
+    /// The first option that says how something is to run, where nothing but an approval is named: what was filed has its own.
+    /// Standard input is not among them, for it may have been too large to be kept.
+    pub fn beside_stored(&self) -> Option<&'static str> {
+        let given = [
+            ("--cwd", self.cwd.is_some()),
+            ("--env", !self.env.is_empty()),
+            ("--timeout", self.timeout.is_some()),
+            ("--label", !self.asker.labels.is_empty()),
+            ("--why", self.asker.why.is_some()),
+            ("--evidence", self.evidence.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
+    }
 }
 
 /// A file that the asker lays before whoever decides.

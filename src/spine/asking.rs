@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Transaction;
 
+use super::answered::AnsweredTo;
 use super::authorize::{Authority, Authorized, Came, Passed, step};
 use super::permit::{Permit, unavailable};
 use crate::approval::bound::{Asking, Bound, Cause};
@@ -12,7 +13,7 @@ use crate::approval::entry::Entry;
 use crate::approval::kept::Kept;
 use crate::approval::program::Around;
 use crate::approval::queue::{self, Filed, Terms, Use};
-use crate::approval::screen::{Paper, person};
+use crate::approval::screen::{Paper, answerer};
 use crate::approval::tell::Told;
 use crate::approval::vigil::Vigil;
 use crate::approval::wait::{self, Waited};
@@ -52,6 +53,8 @@ pub(super) struct Answered {
     pub kept: Kept,
     /// Somebody has to answer by way of the store besides.
     pub queue: bool,
+    /// Under which id the store has their answer, where it keeps such.
+    pub kept_as: Option<String>,
 }
 
 impl Answered {
@@ -64,6 +67,11 @@ impl Answered {
         by: &Person,
     ) -> Result<Result<Filed, Box<Denial>>, StateError> {
         queue::file(tx, now, queue::Filing { bound: &self.bound, kept: self.kept.clone(), terms, by })
+    }
+
+    /// Notes that what was answered at once is used now.
+    pub(super) fn use_up(&self, tx: &Transaction<'_>, now: &Moment, run_id: &str) -> Result<(), StateError> {
+        self.kept_as.as_ref().map_or(Ok(()), |id| queue::use_answer(tx, now, id, run_id))
     }
 }
 
@@ -93,7 +101,7 @@ impl Authority<'_> {
             }
             Ok(Ok(entry)) => match entry.request(request) {
                 Ok(request) => Ok(Stored::Request(Box::new(request))),
-                Err(denial) => Err((*denial).into()),
+                Err(ended) => Err(ended.into()),
             },
             Ok(Err(denial)) => Err((*denial).into()),
             Err(error) => Err(unavailable(&error, Stage::Approval).into()),
@@ -126,32 +134,25 @@ impl Authority<'_> {
         let evidence = filing.evidence.as_ref().map(|evidence| evidence.bytes.as_slice());
         let paper = Paper { bound: &bound, evidence, output: None, entry: None, lately: None };
         let around = Around { policies: self.policies, facts: self.facts, stop };
+        let mut kept_as = None;
         match approval::ask(&asked, &paper, &around) {
             None | Some(Reply::Approved { .. }) if filing.kept.is_none() => {
                 // A request that no policy can ask about was not kept.
                 return Err(not_kept().into());
             }
             None => {}
-            Some(Reply::Approved { by: who, said }) => {
-                by.events.push(ApprovalRecord {
-                    id: self.run_id.to_owned(),
-                    state: "approved".into(),
-                    by: Some(who),
-                    reason: said,
-                    expires_at: None,
-                });
-                self.still_so(&bound, grant, filing, by)?;
-            }
             Some(reply) => {
                 // The refusal is one sentence that callers look for; why it was refused stands beside it.
                 if let Reply::Declined { by: Some(who), said: Some(said), .. } = &reply {
-                    by.warnings.push(format!("{who} did not approve: {said}"));
+                    by.warnings.push(format!("{} did not approve: {said}", answerer(who)));
                 }
-                return Err(self.replied(reply, &ids, by));
+                let used_by = None;
+                kept_as = self.answered(reply, AnsweredTo { bound: &bound, ids: &ids, used_by }, by)?;
+                self.still_so(&bound, grant, filing, by)?;
             }
         }
         let kept = kept.ok_or_else(not_kept)?;
-        Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some() })
+        Ok(Answered { bound, kept, queue: asked.queue || filing.approval.is_some(), kept_as })
     }
 
     /// Whoever answered at once took time for it: what was answered has to be what is there now.
@@ -170,34 +171,18 @@ impl Authority<'_> {
     }
 
     fn bound(&self, grant: &Grant, filing: &Filing, by: &Authorized) -> Passed<Bound> {
+        // An approval that is there answers whatever check or rate asks now; what it was given for are the rules.
+        let by_rule = !grant.asks.is_empty();
         let asking = Asking {
             asker: &by.asker,
             evidence: filing.evidence.as_ref(),
-            causes: vec![Cause::of_grant(grant)],
+            causes: (by_rule || filing.approval.is_none())
+                .then(|| Cause::of_grant(grant))
+                .into_iter()
+                .collect(),
             policies: self.policies,
         };
         Bound::of(grant, asking).map_err(|denial| (*denial).into())
-    }
-
-    /// What a reply other than yes makes of it.
-    pub(super) fn replied(&self, reply: Reply, ids: &[String], by: &mut Authorized) -> Came {
-        match reply {
-            Reply::Declined { denial, by: who, said } => {
-                if who.is_some() || said.is_some() {
-                    by.events.push(ApprovalRecord {
-                        id: self.run_id.to_owned(),
-                        state: "declined".into(),
-                        by: who,
-                        reason: said,
-                        expires_at: None,
-                    });
-                }
-                (*denial).into()
-            }
-            Reply::Cancelled(signal) => Came::Cancelled(signal),
-            Reply::Stopped => self.stopped_meanwhile(ids),
-            Reply::Approved { .. } => not_kept().into(),
-        }
     }
 
     /// Tells those who are to be told of what was just filed.
@@ -328,7 +313,7 @@ impl Authorized {
         self.events.push(ApprovalRecord {
             id: entry.id.clone(),
             state: "consumed".into(),
-            by: entry.answered.as_ref().map(|answered| person(&answered.by)),
+            by: entry.answered.as_ref().map(|answered| answerer(&answered.by)),
             reason: entry.answered.as_ref().and_then(|answered| answered.text.clone()),
             expires_at: Some(entry.expires_at.clone()),
         });

@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use super::asking::{Filing, Stored};
 use super::permit::Permit;
+use super::refusals::{denial, objected, unsplit};
 use super::{hold_examples, tool};
 use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
-use crate::guard::{self, Finding, Next, Objection, Rounds, Ruling, Subject};
+use crate::guard::{self, Finding, Next, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
 use crate::policy::model::{CheckOn, Policy, Syntax};
 use crate::report::audit::record::ApprovalRecord;
 use crate::report::result::{ApprovalDoc, ResultDoc};
+use crate::report::tool::ToolDoc;
 use crate::report::withheld::Withholding;
-use crate::request::words::{self, WordsError};
+use crate::request::words;
 use crate::request::{Ask, Asker, Request, Stdin};
 use crate::state::sessions::{Begun, Halt};
-use crate::switch::{Stopped, Switch};
+use crate::switch::Switch;
 
 /// Who authorizes: what every stage may know.
 pub(super) struct Authority<'a> {
@@ -54,6 +56,8 @@ pub(super) struct Authorized {
     pub input: Option<Vec<u8>>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
+    /// The call of a tool, once its arguments have the types that its parameters say.
+    pub tool: Option<ToolDoc>,
     /// What happened to approvals.
     pub events: Vec<ApprovalRecord>,
     /// The approval that it waits for or used.
@@ -188,7 +192,10 @@ impl Authority<'_> {
             let (argv, decision) = self.judge(request, trace)?;
             by.argv = argv;
             let grant = match self.may_go_on(decision, trace) {
-                Decision::Allow(grant) | Decision::Ask(grant) => grant,
+                Decision::Allow(grant) | Decision::Ask(grant) => {
+                    by.tool = grant.tool.as_ref().map(ToolDoc::settled);
+                    grant
+                }
                 refused => {
                     by.findings = rounds.findings;
                     by.warnings.append(&mut rounds.warnings);
@@ -334,7 +341,10 @@ fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant>
     match ruling {
         Ruling::Pass => Ok(grant),
         Ruling::Ask(objection) => {
-            grant.ask_for(objection.sentence());
+            grant.ask_for(
+                RuleRef { id: objection.check.clone(), at: objection.at.clone() },
+                objection.sentence(),
+            );
             Ok(grant)
         }
         Ruling::Block(objection) => Err(objected(&objection, Stage::Input).into()),
@@ -352,17 +362,6 @@ fn stopped_meanwhile(switches: &[Switch], ids: &[String]) -> Came {
     }
 }
 
-/// The refusal by a check.
-pub(super) fn objected(objection: &Objection, stage: Stage) -> Denial {
-    Denial {
-        code: if objection.failed { "check_failed" } else { "check_blocked" },
-        stage,
-        message: objection.sentence(),
-        hint: Some(objection.hint().to_owned()),
-        rule: Some(RuleRef { id: objection.check.clone(), at: objection.at.clone() }),
-    }
-}
-
 /// Makes the rules that name the program ready to judge: patterns compiled, examples held.
 pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
     let Some(first) = argv.first() else { return Ok(()) };
@@ -376,25 +375,4 @@ pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), Policy
 
 pub(super) fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
     Step { stage, outcome: outcome.into(), detail: detail.into(), rule: None }
-}
-
-/// The refusal by a kill switch.
-pub(super) fn denial(stopped: &Stopped) -> Denial {
-    Denial {
-        code: "kill_switch",
-        stage: Stage::KillSwitch,
-        message: stopped.sentence(),
-        hint: Some(stopped.hint()),
-        rule: Some(RuleRef { id: "kill_switch".into(), at: stopped.at.clone() }),
-    }
-}
-
-fn unsplit(error: WordsError) -> Decision {
-    let denial = |code, message, hint| Denial { code, stage: Stage::Command, message, hint, rule: None };
-    match error {
-        WordsError::Unparsable { .. } => Decision::Invalid(denial("parse_error", error.to_string(), None)),
-        WordsError::Syntax { message, hint, .. } => {
-            Decision::Deny(denial("shell_syntax", message, Some(hint)))
-        }
-    }
 }

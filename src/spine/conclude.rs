@@ -79,6 +79,7 @@ pub(super) fn settled(came: Came, by: &mut Authorized, when: When, doc: &mut Res
     doc.checked(std::mem::take(&mut by.findings));
     doc.warnings.append(&mut by.warnings);
     doc.approval = by.approval.take();
+    doc.tool = by.tool.take().or(doc.tool.take());
     if let Some(argv) = &by.argv {
         doc.of_words(argv);
     }

@@ -1,7 +1,8 @@
 //! What a run wrote, before it goes to the caller: the policy's own checks on the output, and whoever they want asked.
 
 use super::aftermath::Left;
-use super::authorize::{Authority, Authorized, Came, objected};
+use super::authorize::{Authority, Authorized, Came};
+use super::refusals::objected;
 use crate::approval::bound::{Bound, Cause};
 use crate::approval::queue::Filed;
 use crate::decision::{Decision, Denial, Grant, RuleRef, Stage, ToolCall};

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use rusqlite::Transaction;
+
 use super::asking::{Answered, Filing, heard};
-use super::authorize::{Authority, Authorized, Came, Passed, denial, step};
+use super::authorize::{Authority, Authorized, Came, Passed, step};
+use super::refusals::denial;
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::approval::tell::Told;
@@ -16,7 +19,7 @@ use crate::request::quote::{escape_text, repr};
 use crate::state::alerts::{self, Alarm};
 use crate::state::rates::{self, Weighed};
 use crate::state::sessions::Begun;
-use crate::state::{Refusal, StateError, Store, sessions};
+use crate::state::{Moment, Refusal, StateError, Store, sessions};
 use crate::sys::account::Person;
 
 /// How long an alert's program may take.
@@ -34,10 +37,10 @@ pub(super) enum Permit {
 enum Kept<'p> {
     /// Counted; what was used for it, whose figure was passed, and the run where its end has to be kept.
     Counted(Option<Box<Entry>>, Vec<Alarm<'p>>, Option<Begun>),
-    /// Filed, or filed before and not answered yet. Why rates ask.
-    Filed(Filed, Vec<String>),
+    /// Filed, or filed before and not answered yet. The rates that ask.
+    Filed(Filed, Vec<Refusal>),
     /// Rates want a person to be asked, and what an approval would bind to was not looked at yet.
-    Asks(Vec<String>),
+    Asks(Vec<Refusal>),
 }
 
 impl Authority<'_> {
@@ -71,7 +74,8 @@ impl Authority<'_> {
         })?;
         drop(view);
         if cut_off && !self.dry {
-            by.halted = Store::open(dir)?.transaction(|tx, now| sessions::halt_cut_off(tx, now, dir, id))?;
+            by.halted = Store::open(dir)?
+                .transaction(|tx, now| sessions::halt_cut_off(tx, now, dir, self.policies, id))?;
         }
         Ok(refusal)
     }
@@ -102,8 +106,7 @@ impl Authority<'_> {
         if asks {
             // Nobody is asked about what a rate refuses, and whoever is asked is told of a rate that asks as well.
             let weighed = self.weigh(&call).map_err(|error| unavailable(&error, Stage::Rate))?;
-            let sentences = sorted(&weighed).map_err(|denial| *denial)?;
-            sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+            ask_for(&mut grant, sorted(&weighed).map_err(|denial| *denial)?);
             answered = Some(self.ask(&mut grant, filing, by)?);
         }
         loop {
@@ -123,14 +126,14 @@ impl Authority<'_> {
                     told.inspect_err(|_| by.used(used.as_deref()))?;
                     return Ok(Permit::Run(grant.approved(), used));
                 }
-                Kept::Filed(filed, sentences) => {
-                    sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+                Kept::Filed(filed, asking) => {
+                    ask_for(&mut grant, asking);
                     let told = self.notify(&filed, by).and_then(|()| self.escalate(by));
                     told.inspect_err(|_| by.waits(&filed))?;
                     return Ok(Permit::Waits(grant, Box::new(filed)));
                 }
-                Kept::Asks(sentences) => {
-                    sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+                Kept::Asks(asking) => {
+                    ask_for(&mut grant, asking);
                     answered = Some(self.ask(&mut grant, filing, by)?);
                 }
             }
@@ -146,7 +149,8 @@ impl Authority<'_> {
         }
     }
 
-    /// Weighs, uses and counts in one transaction. Opens no store where only programs or the terminal had a say.
+    /// Weighs, uses and counts in one transaction. Opens no store where only programs or the terminal had a say, and nobody
+    /// keeps what they said.
     fn keep(
         &self,
         call: &rates::Call<'_>,
@@ -155,18 +159,16 @@ impl Authority<'_> {
     ) -> Result<Result<Kept<'_>, Box<Denial>>, StateError> {
         let sessions_matter = call.session.is_some() && oversight::sessions(self.policies).next().is_some();
         let rated = self.rated(call);
-        let queued = answered.is_some_and(|answered| answered.queue);
-        if !sessions_matter && !rated && !queued {
+        let kept = answered.is_some_and(|answered| answered.queue || answered.kept_as.is_some());
+        if !sessions_matter && !rated && !kept {
             return Ok(Ok(Kept::Counted(None, Vec::new(), None)));
         }
-        let asked = oversight::asked(self.policies, oversight::can_ask);
-        let terms = Terms::of(&asked);
-        let person = Person::here();
         if let Some(id) = &filing.approval
             && self.store.symlink_metadata().is_err()
         {
             return Ok(Err(queue::unknown(id)));
         }
+        let session = call.session.filter(|_| sessions_matter);
         let mut store = Store::open(self.store)?;
         store.attempt(|tx, now| {
             if let Some(refusal) = sessions::check(Some((tx, now)), self.store, self.policies, call.session)?
@@ -174,37 +176,58 @@ impl Authority<'_> {
                 return Ok(Err(Box::new(refused(refusal, Stage::Session))));
             }
             let weighed = rates::weigh(Some((tx, now)), self.policies, call)?;
-            let sentences = match sorted(&weighed) {
-                Ok(sentences) => sentences,
+            let asking = match sorted(&weighed) {
+                Ok(asking) => asking,
                 Err(denial) => return Ok(Err(denial)),
             };
-            let mut used = None;
-            match answered {
-                None if sentences.is_empty() => {}
-                None => return Ok(Ok(Kept::Asks(sentences))),
-                Some(answered) if !answered.queue => {}
-                Some(answered) => {
-                    let came = match &filing.approval {
-                        Some(id) => queue::consume(tx, now, id, &answered.bound, self.run_id)?,
-                        None => answered.file(tx, now, terms, &person)?.map(Use::Wait),
-                    };
-                    match came {
-                        Ok(Use::Run(entry)) => used = Some(entry),
-                        Ok(Use::Wait(filed)) => return Ok(Ok(Kept::Filed(filed, sentences))),
-                        Err(denial) => return Ok(Err(denial)),
+            let used = match answered {
+                None if asking.is_empty() => None,
+                None => return Ok(Ok(Kept::Asks(asking))),
+                Some(answered) => match self.use_or_file(tx, now, filing, answered)? {
+                    Ok(Some(Use::Run(entry))) => Some(entry),
+                    Ok(Some(Use::Wait(filed))) => {
+                        // It is a call of the session, whose time runs from the first one.
+                        session.map_or(Ok(()), |id| sessions::begin(tx, now, self.policies, id))?;
+                        return Ok(Ok(Kept::Filed(filed, asking)));
                     }
-                }
-            }
+                    Ok(None) => None,
+                    Err(denial) => return Ok(Err(denial)),
+                },
+            };
             rates::count(tx, now, &weighed)?;
             let mut begun = None;
-            if let Some(id) = call.session.filter(|_| sessions_matter) {
-                sessions::count_run(tx, now, id)?;
+            if let Some(id) = session {
+                sessions::count_run(tx, now, self.policies, id)?;
                 if sessions::is_kept(self.policies) {
                     begun = Some(sessions::run_begins(tx, now, self.store, id, self.run_id)?);
                 }
             }
             Ok(Ok(Kept::Counted(used, alerts::note_rates(tx, now, self.policies, &weighed)?, begun)))
         })
+    }
+
+    /// Uses the approval that the call names, or files the request for one; where neither is needed, nothing. What was
+    /// answered at once is used where it lets the call go on.
+    fn use_or_file(
+        &self,
+        tx: &Transaction<'_>,
+        now: &Moment,
+        filing: &Filing,
+        answered: &Answered,
+    ) -> Result<Result<Option<Use>, Box<Denial>>, StateError> {
+        let came = match &filing.approval {
+            _ if !answered.queue => None,
+            Some(id) => Some(queue::consume(tx, now, id, &answered.bound, self.run_id)?),
+            None => {
+                let terms = Terms::of(&oversight::asked(self.policies, oversight::can_ask));
+                Some(answered.file(tx, now, terms, &Person::here())?.map(Use::Wait))
+            }
+        };
+        let came = came.transpose();
+        if let Ok(None | Some(Use::Run(_))) = came {
+            answered.use_up(tx, now, self.run_id)?;
+        }
+        Ok(came)
     }
 
     /// What the rates hold now. Looks at no store where none speaks of the call.
@@ -242,8 +265,7 @@ impl Authority<'_> {
                 rule: Some(RuleRef { id: one.rate.name.clone(), at: one.rate.at.clone() }),
             });
         }
-        let sentences = sorted(&weighed).map_err(|denial| *denial)?;
-        sentences.into_iter().for_each(|sentence| grant.ask_for(sentence));
+        ask_for(&mut grant, sorted(&weighed).map_err(|denial| *denial)?);
         if filing.approval.is_some() {
             return self.foresee_use(grant, filing, by, trace);
         }
@@ -281,17 +303,24 @@ impl Authority<'_> {
     }
 }
 
-/// The sentences of those that ask.
+/// Those that ask.
 ///
 /// # Errors
 /// The first that denies.
-fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<String>, Box<Denial>> {
+fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<Refusal>, Box<Denial>> {
     let denied = weighed.iter().find(|one| one.verdict() == Verdict::Deny).and_then(Weighed::refusal);
     if let Some(refusal) = denied {
         return Err(Box::new(refused(refusal, Stage::Rate)));
     }
     let asking = weighed.iter().filter(|one| one.verdict() == Verdict::Ask);
-    Ok(asking.filter_map(Weighed::refusal).map(|refusal| refusal.message).collect())
+    Ok(asking.filter_map(Weighed::refusal).collect())
+}
+
+/// Has a person asked for each of these rates.
+fn ask_for(grant: &mut Grant, asking: Vec<Refusal>) {
+    for Refusal { name, at, message, .. } in asking {
+        grant.ask_for(RuleRef { id: name, at }, message);
+    }
 }
 
 /// A refusal of the store's as judging makes them.

@@ -1,8 +1,9 @@
 //! Handing out an output that was withheld: to one call, once, and only where nothing else stands against it. Nothing runs,
 //! nothing is counted, and no check is asked again.
 
-use super::authorize::{Authority, Authorized, Came, Passed, denial, step};
+use super::authorize::{Authority, Authorized, Came, Passed, step};
 use super::permit::{refused, unavailable};
+use super::refusals::denial;
 use crate::approval::entry::{Entry, State};
 use crate::approval::queue::{self, Filed};
 use crate::decision::{self, Denial, Stage, Step};
@@ -38,7 +39,7 @@ impl Authority<'_> {
         trace: &mut Vec<Step>,
     ) -> Came {
         let mut asks = || -> Passed<Vec<String>> {
-            entry.is_for(asked).map_err(|denial| *denial)?;
+            entry.is_for(asked)?;
             by.asker = entry.asker();
             by.argv = Some(entry.words()).filter(|words| !words.is_empty());
             decision::settle_asker(&mut by.asker, self.facts.agent.as_deref())?;

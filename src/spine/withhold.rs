@@ -1,19 +1,19 @@
 //! An output about which a person has to decide: whoever answers at once is asked, and what waits is put away.
 
+use super::answered::AnsweredTo;
 use super::asking::not_kept;
 use super::authorize::{Authority, Authorized, Passed};
 use super::outgoing::Origin;
 use super::permit::unavailable;
+use crate::approval;
 use crate::approval::bound::{Bound, Cause};
 use crate::approval::kept::Kept;
 use crate::approval::program::Around;
 use crate::approval::queue::{self, Filed, Terms};
 use crate::approval::screen::Paper;
 use crate::approval::withheld::{MOST, Withheld};
-use crate::approval::{self, Reply};
 use crate::decision::{Denial, Stage};
 use crate::policy::oversight;
-use crate::report::audit::record::ApprovalRecord;
 use crate::report::result::ResultDoc;
 use crate::state::{StateError, Store};
 use crate::sys::account::Person;
@@ -44,14 +44,10 @@ impl Authority<'_> {
         let paper = Paper { bound: &bound, evidence, output: Some(&streams), entry: None, lately: None };
         match approval::ask(&asked, &paper, &around) {
             None => {}
-            Some(Reply::Approved { by: who, said }) => by.events.push(ApprovalRecord {
-                id: self.run_id.to_owned(),
-                state: "approved".into(),
-                by: Some(who),
-                reason: said,
-                expires_at: None,
-            }),
-            Some(reply) => return Err(self.replied(reply, &origin.ids, by)),
+            Some(reply) => {
+                let used_by = (!asked.queue).then_some(self.run_id);
+                self.answered(reply, AnsweredTo { bound: &bound, ids: &origin.ids, used_by }, by)?;
+            }
         }
         if !asked.queue {
             return Ok(None);

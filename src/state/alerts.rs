@@ -7,7 +7,7 @@ use rusqlite::Transaction;
 use serde_json::{Value, json};
 
 use super::amount::Amount;
-use super::ledger::{self, Ledger};
+use super::ledger::Ledger;
 use super::rates::{self, Weighed};
 use super::{Moment, StateError};
 use crate::policy::model::{Alert, AlertOn, Policy};
@@ -69,7 +69,6 @@ pub fn note<'p>(
         let standing = ledger_of(policy, alert, event.as_str()).add(tx, "", now, Amount::ONE)?;
         alarms.extend(pass(tx, now, (policy, alert), event.as_str(), standing.used, Value::Null)?);
     }
-    ledger::sweep(tx, now)?;
     Ok(alarms)
 }
 

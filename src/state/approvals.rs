@@ -8,38 +8,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row as Found, Transaction, na
 
 use super::{Moment, StateError};
 
-/// The table and its indices.
-pub(super) const TABLES: [(&str, &str); 3] = [
-    (
-        "approval",
-        "CREATE TABLE approval (
-            id TEXT PRIMARY KEY,
-            state TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'declined', 'consumed', 'expired')),
-            digest TEXT NOT NULL,
-            asked_digest TEXT NOT NULL,
-            bound TEXT NOT NULL,
-            asked_argv TEXT,
-            private TEXT,
-            bucket TEXT NOT NULL,
-            cause TEXT NOT NULL,
-            filed_at TEXT NOT NULL,
-            filed_by TEXT NOT NULL,
-            expires INTEGER NOT NULL,
-            expires_at TEXT NOT NULL,
-            escalate INTEGER,
-            escalated_at TEXT,
-            verdict TEXT CHECK (verdict IN ('approve', 'decline')),
-            answered INTEGER,
-            answered_at TEXT,
-            answered_by TEXT,
-            said TEXT,
-            used_at TEXT,
-            run_id TEXT
-        ) STRICT",
-    ),
-    ("approval_open", "CREATE INDEX approval_open ON approval (state, bucket)"),
-    ("approval_lately", "CREATE INDEX approval_lately ON approval (cause, answered)"),
-];
+mod listed;
+mod over;
+mod tables;
+
+pub use listed::{PAGE, escalation_is_due, escalations, lately, page};
+pub(super) use over::{expire, forget};
+pub(super) use tables::TABLES;
 
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,6 +76,8 @@ pub struct Answer {
     pub at: String,
     /// Who, as JSON.
     pub by: String,
+    /// A person gave it, and no program of the policy's.
+    pub by_person: bool,
     /// The note to a yes, the reason of a no.
     pub said: Option<String>,
 }
@@ -124,6 +101,8 @@ pub struct Row {
     pub private: Option<String>,
     /// With whose requests it counts.
     pub bucket: String,
+    /// That name is what guardexec inherited, and not only what the asker says.
+    pub proven: bool,
     /// The first rule that asks.
     pub cause: String,
     /// When it was filed, for people.
@@ -146,13 +125,10 @@ pub struct Row {
     pub run_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, state, digest, asked_digest, bound, asked_argv, bucket, cause, filed_at, filed_by, expires, \
-                       expires_at, escalate, escalated_at, verdict, answered_at, answered_by, said, used_at, run_id, private";
-
-/// All but the private part, which may be large and is not read for many at once.
-const PUBLIC: &str = "id, state, digest, asked_digest, bound, asked_argv, bucket, cause, filed_at, filed_by, expires, \
-                      expires_at, escalate, escalated_at, verdict, answered_at, answered_by, said, used_at, run_id, \
-                      NULL AS private";
+/// All but the private part.
+const PUBLIC: &str = "number, id, state, digest, asked_digest, bound, asked_argv, bucket, proven, cause, filed_at, filed_by, \
+                      expires, expires_at, escalate, escalated_at, verdict, answered_at, answered_by, by_person, said, \
+                      used_at, run_id";
 
 fn row(found: &Found<'_>, now: &Moment) -> rusqlite::Result<Row> {
     let verdict: Option<String> = found.get("verdict")?;
@@ -162,6 +138,7 @@ fn row(found: &Found<'_>, now: &Moment) -> rusqlite::Result<Row> {
             approved: verdict == "approve",
             at: found.get("answered_at")?,
             by: found.get("answered_by")?,
+            by_person: found.get("by_person")?,
             said: found.get("said")?,
         }),
     };
@@ -174,8 +151,9 @@ fn row(found: &Found<'_>, now: &Moment) -> rusqlite::Result<Row> {
         asked_digest: found.get("asked_digest")?,
         bound: found.get("bound")?,
         asked_argv: found.get("asked_argv")?,
-        private: found.get::<_, Option<String>>("private")?.filter(|_| !over),
+        private: None,
         bucket: found.get("bucket")?,
+        proven: found.get("proven")?,
         cause: found.get("cause")?,
         filed_at: found.get("filed_at")?,
         filed_by: found.get("filed_by")?,
@@ -189,45 +167,61 @@ fn row(found: &Found<'_>, now: &Moment) -> rusqlite::Result<Row> {
     })
 }
 
-/// Writes down what has expired, and forgets what was only kept while it was open. Gives how many there were.
+/// Keeps a new request, or an answer to one that nobody filed.
 ///
 /// # Errors
 /// As every use of the store.
-pub fn expire(tx: &Transaction<'_>, now: &Moment) -> Result<usize, StateError> {
-    let done = tx.execute(
-        "UPDATE approval SET state = 'expired', private = NULL WHERE state IN ('pending', 'approved') AND expires <= ?1",
-        [now.nanos],
-    )?;
-    Ok(done)
-}
-
-/// Keeps a new request.
-///
-/// # Errors
-/// As every use of the store.
-pub fn insert(tx: &Transaction<'_>, row: &Row) -> Result<(), StateError> {
-    tx.execute(
-        "INSERT INTO approval (id, state, digest, asked_digest, bound, private, bucket, cause, filed_at, filed_by, expires,
-             expires_at, escalate)
-         VALUES (:id, :state, :digest, :asked_digest, :bound, :private, :bucket, :cause, :filed_at, :filed_by, :expires,
-             :expires_at, :escalate)",
+pub fn insert(tx: &Transaction<'_>, now: &Moment, row: &Row) -> Result<(), StateError> {
+    let answer = row.answer.as_ref();
+    let number: i64 = tx.query_row(
+        "INSERT INTO approvals (id, state, digest, asked_digest, bound, asked_argv, bucket, proven, cause, filed_at, filed_by,
+             expires, expires_at, escalate, verdict, answered, answered_at, answered_by, by_person, said, used_at, run_id,
+             settled)
+         VALUES (:id, :state, :digest, :asked_digest, :bound, :asked_argv, :bucket, :proven, :cause, :filed_at, :filed_by,
+             :expires, :expires_at, :escalate, :verdict, :answered, :answered_at, :answered_by, :by_person, :said, :used_at,
+             :run_id, :settled) RETURNING number",
         named_params! {
             ":id": row.id, ":state": row.state, ":digest": row.digest, ":asked_digest": row.asked_digest,
-            ":bound": row.bound, ":private": row.private, ":bucket": row.bucket, ":cause": row.cause,
-            ":filed_at": row.filed_at, ":filed_by": row.filed_by, ":expires": row.expires,
+            ":bound": row.bound, ":asked_argv": row.asked_argv, ":bucket": row.bucket, ":proven": row.proven,
+            ":cause": row.cause, ":filed_at": row.filed_at, ":filed_by": row.filed_by, ":expires": row.expires,
             ":expires_at": row.expires_at, ":escalate": row.escalate,
+            ":verdict": answer.map(|answer| verdict(answer.approved)), ":answered": answer.map(|_| now.nanos),
+            ":answered_at": answer.map(|answer| &answer.at), ":answered_by": answer.map(|answer| &answer.by),
+            ":by_person": answer.is_some_and(|answer| answer.by_person),
+            ":said": answer.and_then(|answer| answer.said.as_ref()), ":used_at": row.used_at, ":run_id": row.run_id,
+            ":settled": (!row.state.is_open()).then_some(now.nanos),
         },
+        |found| found.get(0),
     )?;
+    if let Some(content) = &row.private {
+        tx.execute(
+            "INSERT INTO approvals_private (approval, content) VALUES (?1, ?2)",
+            params![number, content],
+        )?;
+    }
     Ok(())
 }
 
-/// The request of this id.
+fn verdict(approved: bool) -> &'static str {
+    if approved { "approve" } else { "decline" }
+}
+
+/// The request of this id, with its private part while it is open.
 ///
 /// # Errors
 /// As every use of the store.
 pub fn find(db: &Connection, now: &Moment, id: &str) -> Result<Option<Row>, StateError> {
-    let sql = format!("SELECT {COLUMNS} FROM approval WHERE id = ?1");
-    Ok(db.prepare(&sql)?.query_row([id], |found| row(found, now)).optional()?)
+    let sql = format!("SELECT {PUBLIC} FROM approvals WHERE id = ?1");
+    let found = db.query_row(&sql, [id], |found| Ok((found.get("number")?, row(found, now)?))).optional()?;
+    found.map(|(number, row)| with_private(db, number, row)).transpose()
+}
+
+fn with_private(db: &Connection, number: i64, mut row: Row) -> Result<Row, StateError> {
+    if row.state.is_open() {
+        let sql = "SELECT content FROM approvals_private WHERE approval = ?1";
+        row.private = db.query_row(sql, [number], |found| found.get(0)).optional()?;
+    }
+    Ok(row)
 }
 
 /// Where the request of this id stands.
@@ -235,8 +229,13 @@ pub fn find(db: &Connection, now: &Moment, id: &str) -> Result<Option<Row>, Stat
 /// # Errors
 /// As every use of the store.
 pub fn state(db: &Connection, now: &Moment, id: &str) -> Result<Option<State>, StateError> {
-    let sql = format!("SELECT {PUBLIC} FROM approval WHERE id = ?1");
-    Ok(db.prepare(&sql)?.query_row([id], |found| row(found, now)).optional()?.map(|row| row.state))
+    let found = db
+        .query_row("SELECT state, expires FROM approvals WHERE id = ?1", [id], |found| {
+            Ok((found.get::<_, State>(0)?, found.get::<_, i64>(1)?))
+        })
+        .optional()?;
+    let over = |state: State, expires| state.is_open() && expires <= now.nanos;
+    Ok(found.map(|(state, expires)| if over(state, expires) { State::Expired } else { state }))
 }
 
 /// An open request that asks for exactly this, the approved one first; without its private part.
@@ -245,21 +244,22 @@ pub fn state(db: &Connection, now: &Moment, id: &str) -> Result<Option<State>, S
 /// As every use of the store.
 pub fn open_like(db: &Connection, now: &Moment, asked_digest: &str) -> Result<Option<Row>, StateError> {
     let sql = format!(
-        "SELECT {PUBLIC} FROM approval
-         WHERE state IN ('pending', 'approved') AND expires > ?1 AND asked_digest = ?2 ORDER BY state LIMIT 1"
+        "SELECT {PUBLIC} FROM approvals INDEXED BY approvals_open
+         WHERE settled IS NULL AND expires > ?1 AND asked_digest = ?2 ORDER BY state LIMIT 1"
     );
     let found = db.prepare(&sql)?.query_row(params![now.nanos, asked_digest], |found| row(found, now));
     Ok(found.optional()?)
 }
 
-/// How many requests of this bucket wait for an answer.
+/// How many requests wait for an answer: of askers whose name is `proven` or not, and of this bucket alone where one is given.
 ///
 /// # Errors
 /// As every use of the store.
-pub fn pending(db: &Connection, now: &Moment, bucket: &str) -> Result<u64, StateError> {
+pub fn pending(db: &Connection, now: &Moment, proven: bool, bucket: Option<&str>) -> Result<u64, StateError> {
     let count: i64 = db.query_row(
-        "SELECT count(*) FROM approval WHERE state = 'pending' AND bucket = ?1 AND expires > ?2",
-        params![bucket, now.nanos],
+        "SELECT count(*) FROM approvals INDEXED BY approvals_open
+         WHERE settled IS NULL AND state = 'pending' AND expires > ?1 AND proven = ?2 AND (?3 IS NULL OR bucket = ?3)",
+        params![now.nanos, proven, bucket],
         |found| found.get(0),
     )?;
     Ok(count.unsigned_abs())
@@ -289,24 +289,39 @@ pub fn answer(
     answer: &Answer,
     edit: Option<&Edit>,
 ) -> Result<bool, StateError> {
-    let (state, verdict) =
-        if answer.approved { (State::Approved, "approve") } else { (State::Declined, "decline") };
-    let done = tx.execute(
-        "UPDATE approval SET state = :state, verdict = :verdict, answered = :now, answered_at = :at, answered_by = :by,
-             said = :said, private = CASE WHEN :state = 'approved' THEN private ELSE NULL END
-         WHERE id = :id AND state = 'pending' AND expires > :now",
-        named_params! {
-            ":state": state, ":verdict": verdict, ":now": now.nanos, ":at": answer.at, ":by": answer.by,
-            ":said": answer.said, ":id": id,
-        },
-    )?;
-    if let (1, Some(edit)) = (done, edit) {
+    let state = if answer.approved { State::Approved } else { State::Declined };
+    let number: Option<i64> = tx
+        .query_row(
+            "UPDATE approvals SET state = :state, verdict = :verdict, answered = :now, answered_at = :at, answered_by = :by,
+                 by_person = :by_person, said = :said, settled = :settled
+             WHERE id = :id AND state = 'pending' AND expires > :now RETURNING number",
+            named_params! {
+                ":state": state, ":verdict": verdict(answer.approved), ":now": now.nanos, ":at": answer.at,
+                ":by": answer.by, ":by_person": answer.by_person, ":said": answer.said,
+                ":settled": (!state.is_open()).then_some(now.nanos), ":id": id,
+            },
+            |found| found.get(0),
+        )
+        .optional()?;
+    let Some(number) = number else { return Ok(false) };
+    if !state.is_open() {
+        forget_private(tx, number)?;
+    } else if let Some(edit) = edit {
         tx.execute(
-            "UPDATE approval SET digest = ?2, bound = ?3, asked_argv = ?4, private = ?5 WHERE id = ?1",
-            params![id, edit.digest, edit.bound, edit.asked_argv, edit.private],
+            "UPDATE approvals SET digest = ?2, bound = ?3, asked_argv = ?4 WHERE number = ?1",
+            params![number, edit.digest, edit.bound, edit.asked_argv],
+        )?;
+        tx.execute(
+            "UPDATE approvals_private SET content = ?2 WHERE approval = ?1",
+            params![number, edit.private],
         )?;
     }
-    Ok(done == 1)
+    Ok(true)
+}
+
+fn forget_private(tx: &Transaction<'_>, number: i64) -> Result<(), StateError> {
+    tx.execute("DELETE FROM approvals_private WHERE approval = ?1", [number])?;
+    Ok(())
 }
 
 /// Uses an approval. False where it cannot be used, or not any more.
@@ -314,75 +329,26 @@ pub fn answer(
 /// # Errors
 /// As every use of the store.
 pub fn consume(tx: &Transaction<'_>, now: &Moment, id: &str, run_id: &str) -> Result<bool, StateError> {
+    let number: Option<i64> = tx
+        .query_row(
+            "UPDATE approvals SET state = 'consumed', used_at = ?2, run_id = ?3, settled = ?4
+             WHERE id = ?1 AND state = 'approved' AND expires > ?4 RETURNING number",
+            params![id, now.wall, run_id, now.nanos],
+            |found| found.get(0),
+        )
+        .optional()?;
+    number.map_or(Ok(false), |number| forget_private(tx, number).map(|()| true))
+}
+
+/// Notes that an answer that was given at once was used. False where there is none that was not used yet.
+///
+/// # Errors
+/// As every use of the store.
+pub fn use_at_once(tx: &Transaction<'_>, now: &Moment, id: &str, run_id: &str) -> Result<bool, StateError> {
     let done = tx.execute(
-        "UPDATE approval SET state = 'consumed', used_at = ?2, run_id = ?3, private = NULL
-         WHERE id = ?1 AND state = 'approved' AND expires > ?4",
-        params![id, now.wall, run_id, now.nanos],
+        "UPDATE approvals SET state = 'consumed', used_at = ?2, run_id = ?3
+         WHERE id = ?1 AND state = 'expired' AND verdict = 'approve' AND used_at IS NULL",
+        params![id, now.wall, run_id],
     )?;
     Ok(done == 1)
-}
-
-/// Pending requests of which somebody else is to be told now. Each is given once, to one caller.
-///
-/// # Errors
-/// As every use of the store.
-pub fn escalations(tx: &Transaction<'_>, now: &Moment) -> Result<Vec<Row>, StateError> {
-    let due = "state = 'pending' AND escalated_at IS NULL AND escalate <= :now AND expires > :now";
-    let sql = format!("SELECT {COLUMNS} FROM approval WHERE {due} ORDER BY rowid");
-    let mut rows = tx
-        .prepare(&sql)?
-        .query_map(named_params! {":now": now.nanos}, |found| row(found, now))?
-        .collect::<Result<Vec<_>, _>>()?;
-    if !rows.is_empty() {
-        let sql = format!("UPDATE approval SET escalated_at = :at WHERE {due}");
-        tx.execute(&sql, named_params! {":now": now.nanos, ":at": now.wall})?;
-        rows.iter_mut().for_each(|row| row.escalated_at = Some(now.wall.clone()));
-    }
-    Ok(rows)
-}
-
-/// Whether [`escalations`] would give any.
-///
-/// # Errors
-/// As every use of the store.
-pub fn escalation_is_due(db: &Connection, now: &Moment) -> Result<bool, StateError> {
-    let found = db.query_row(
-        "SELECT EXISTS (SELECT 1 FROM approval
-             WHERE state = 'pending' AND escalated_at IS NULL AND escalate <= ?1 AND expires > ?1)",
-        [now.nanos],
-        |found| found.get(0),
-    )?;
-    Ok(found)
-}
-
-/// The last answers to requests that the same rule asked for, the latest first; without their private parts.
-///
-/// # Errors
-/// As every use of the store.
-pub fn lately(db: &Connection, now: &Moment, cause: &str, most: u32) -> Result<Vec<Row>, StateError> {
-    let sql = format!(
-        "SELECT {PUBLIC} FROM approval WHERE cause = ?1 AND answered IS NOT NULL ORDER BY answered DESC, rowid DESC LIMIT ?2"
-    );
-    let mut statement = db.prepare(&sql)?;
-    let rows = statement.query_map(params![cause, most], |found| row(found, now))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Up to this many are handed out at once: whoever writes them out must not hold the store meanwhile.
-pub const PAGE: u32 = 64;
-
-/// Requests in the order in which they were filed, behind the one of this number: all of them, or those that wait. Each
-/// with its number and without its private part; the last page has fewer than [`PAGE`].
-///
-/// # Errors
-/// As every use of the store.
-pub fn page(db: &Connection, now: &Moment, all: bool, behind: i64) -> Result<Vec<(i64, Row)>, StateError> {
-    let sql = format!(
-        "SELECT rowid AS number, {PUBLIC} FROM approval
-         WHERE rowid > :behind AND (:all OR (state = 'pending' AND expires > :now)) ORDER BY rowid LIMIT {PAGE}"
-    );
-    let mut statement = db.prepare(&sql)?;
-    let which = named_params! {":behind": behind, ":all": all, ":now": now.nanos};
-    let rows = statement.query_map(which, |found| Ok((found.get("number")?, row(found, now)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -24,6 +24,9 @@ use crate::sys;
 /// How many old entries of one ledger a transaction removes: more than it adds, and few enough to take no time.
 const SWEPT: u32 = 256;
 
+/// Of how many ledgers: more than most policies have.
+const LEDGERS: u32 = 16;
+
 /// One ledger: a rate's or an alert's own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ledger<'a> {
@@ -264,36 +267,62 @@ fn last(db: &Connection, counter: i64) -> Result<Option<Entry>, StateError> {
     found.map(Entry::of).transpose()
 }
 
-/// Removes some of what has left its window, of all ledgers: also of those whose policy is gone.
+/// Removes some of what has left its window, of some ledgers: also of those whose policy is gone.
 pub(super) fn sweep(tx: &Transaction<'_>, now: &Moment) -> Result<(), StateError> {
-    let ledgers: Vec<(i64, i64)> = tx
-        .prepare("SELECT id, per FROM ledgers")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?;
-    for (ledger, per) in ledgers {
-        let edge = now.nanos.saturating_sub(per);
-        let old: Vec<(i64, i64)> = tx
-            .prepare("SELECT counter, at FROM uses WHERE ledger = ?1 AND at <= ?2 ORDER BY at LIMIT ?3")?
+    let ledgers = some(tx, now)?;
+    let mut leaving =
+        tx.prepare("SELECT counter, at FROM uses WHERE ledger = ?1 AND at <= ?2 ORDER BY at LIMIT ?3")?;
+    for (ledger, per) in &ledgers {
+        let edge = now.nanos.saturating_sub(*per);
+        let old: Vec<(i64, i64)> = leaving
             .query_map(params![ledger, edge, SWEPT], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
-        if old.is_empty() {
-            continue;
+        if !old.is_empty() {
+            remove(tx, &old)?;
         }
-        let mut remove = tx.prepare("DELETE FROM uses WHERE counter = ?1 AND at = ?2")?;
-        for (counter, at) in &old {
-            remove.execute([counter, at])?;
-        }
-        for counter in old.iter().map(|(counter, _)| counter).collect::<BTreeSet<_>>() {
-            tx.execute(
-                "DELETE FROM counters WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE counter = ?1)",
-                [counter],
-            )?;
-        }
+    }
+    if ledgers.is_empty() {
+        return Ok(());
+    }
+    // Also one that tells and never counts, which has no entries that could leave.
+    tx.execute(
+        "DELETE FROM ledgers WHERE id >= ?1 AND id <= ?2 AND (told IS NULL OR told <= ?3 - per)
+         AND NOT EXISTS (SELECT 1 FROM counters WHERE ledger = ledgers.id)",
+        params![ledgers.first().map(|first| first.0), ledgers.last().map(|last| last.0), now.nanos],
+    )?;
+    Ok(())
+}
+
+/// Removes these entries, and the counters that have none left.
+fn remove(tx: &Transaction<'_>, old: &[(i64, i64)]) -> Result<(), StateError> {
+    let mut remove = tx.prepare("DELETE FROM uses WHERE counter = ?1 AND at = ?2")?;
+    for (counter, at) in old {
+        remove.execute([counter, at])?;
+    }
+    for counter in old.iter().map(|(counter, _)| counter).collect::<BTreeSet<_>>() {
         tx.execute(
-            "DELETE FROM ledgers WHERE id = ?1 AND (told IS NULL OR told <= ?2)
-             AND NOT EXISTS (SELECT 1 FROM counters WHERE ledger = ?1)",
-            [ledger, edge],
+            "DELETE FROM counters WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE counter = ?1)",
+            [counter],
         )?;
     }
     Ok(())
+}
+
+/// Some ledgers with their windows: all of a few, and of many those behind one that the time chooses, so that each has its turn.
+fn some(tx: &Transaction<'_>, now: &Moment) -> Result<Vec<(i64, i64)>, StateError> {
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let first: Vec<(i64, i64)> = tx
+        .prepare("SELECT id, per FROM ledgers ORDER BY id LIMIT ?1")?
+        .query_map([LEDGERS + 1], read)?
+        .collect::<Result<_, _>>()?;
+    if first.len() <= LEDGERS as usize {
+        return Ok(first);
+    }
+    let last: i64 = tx.query_row("SELECT max(id) FROM ledgers", [], |row| row.get(0))?;
+    let from = now.nanos.rem_euclid(last.saturating_add(1).max(1));
+    let turn = tx
+        .prepare("SELECT id, per FROM ledgers WHERE id >= ?1 ORDER BY id LIMIT ?2")?
+        .query_map(params![from, LEDGERS], read)?
+        .collect::<Result<_, _>>()?;
+    Ok(turn)
 }

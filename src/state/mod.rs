@@ -21,11 +21,13 @@
 //!     let weighed = rates::weigh(kept, policies, &rates::Call::of(&grant, &asker))?;
 //!     // the greatest Weighed::verdict decides; Weighed::refusal says why
 //!     rates::count(tx, now, &weighed)?;                              // allowed, or approved in this transaction
-//!     sessions::count_run(tx, now, id)?;                             // where there is a [session] and an id
+//!     sessions::count_run(tx, now, policies, id)?;                   // where there is a [session] and an id
 //!     Ok(Ok(alerts::note_rates(tx, now, policies, &weighed)?))       // run their programs after the transaction
 //! })?;
 //! // Later, in other transactions: sessions::count_denial, sessions::halt_on, alerts::note.
 //! ```
+//!
+//! Whatever is written, a little of what nobody needs any more is forgotten in the same transaction: `prune`.
 //!
 //! A forked child must never use its parent's connection, so a store is dropped before anything forks; a store that
 //! finds itself in another process refuses.
@@ -39,6 +41,7 @@ mod files;
 mod ledger;
 mod lock;
 pub mod place;
+mod prune;
 pub mod rates;
 mod refusal;
 mod schema;

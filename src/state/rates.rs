@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 pub use key::Key;
 
 use super::amount::{Amount, AmountError};
-use super::ledger::{self, Ledger, Standing};
+use super::ledger::{Ledger, Standing};
 use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::decision::{Grant, listed};
@@ -111,7 +111,7 @@ pub fn weigh<'p>(
     Ok(all)
 }
 
-/// Counts the call under every rate that was weighed, and lets go of some of what has left its window.
+/// Counts the call under every rate that was weighed.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -123,7 +123,7 @@ pub fn count(tx: &Transaction<'_>, now: &Moment, weighed: &[Weighed<'_>]) -> Res
             ledger_of(one.policy, one.rate, &measure(one.rate)).add(tx, &one.key.encoded(), now, amount)?;
         }
     }
-    ledger::sweep(tx, now)
+    Ok(())
 }
 
 /// Every policy once: one that was named twice, by whatever paths, counts once.
@@ -230,7 +230,11 @@ impl Weighed<'_> {
         let per = show_duration(self.rate.per);
         let each = self.key.phrase();
         match &self.rate.measure {
-            Measure::Count => format!("allows {max} calls in {per}{each}, and {used} are used"),
+            Measure::Count => {
+                let calls = if max == Amount::ONE { "call" } else { "calls" };
+                let are = if used == Amount::ONE { "is" } else { "are" };
+                format!("allows {max} {calls} in {per}{each}, and {used} {are} used")
+            }
             Measure::Sum(param) => format!(
                 "allows {max} of {} in {per}{each}, of which {used} are used, and this call wants {amount}",
                 repr(param.as_bytes()),

@@ -1,17 +1,19 @@
 //! The tables. A room that keeps something has its tables here and its statements beside its types.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 
 use super::StateError;
 use super::approvals;
 use super::files::DATABASE;
+
+mod older;
 
 /// Tells the file apart from other SQLite databases (`PRAGMA application_id`): "gxst".
 const APPLICATION: i64 = 0x6778_7374;
 
 /// The version of [`TABLES`] (`PRAGMA user_version`). What is released is never edited: a change is a new version, and a step
 /// from the one before.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Every table and index: its name and the statement that makes it, exactly as SQLite keeps it.
 const TABLES: &[(&str, &str)] = &[
@@ -81,7 +83,7 @@ const TABLES: &[(&str, &str)] = &[
             halted TEXT,
             halted_wall TEXT,
             halted_run TEXT
-        ) STRICT, WITHOUT ROWID",
+        , last_at INTEGER NOT NULL DEFAULT 0, bounded INTEGER NOT NULL DEFAULT 1) STRICT, WITHOUT ROWID",
     ),
     (
         "session_events",
@@ -97,6 +99,19 @@ const TABLES: &[(&str, &str)] = &[
         ) STRICT",
     ),
     ("session_events_by_session", "CREATE INDEX session_events_by_session ON session_events (session, id)"),
+    SESSION_RUNS[0],
+    SESSION_RUNS[1],
+    approvals::TABLES[0],
+    approvals::TABLES[1],
+    approvals::TABLES[2],
+    approvals::TABLES[3],
+    approvals::TABLES[4],
+    approvals::TABLES[5],
+    SESSIONS_IDLE,
+];
+
+/// The runs of sessions that have begun and are not concluded.
+const SESSION_RUNS: [(&str, &str); 2] = [
     (
         "session_runs",
         "CREATE TABLE session_runs (
@@ -107,10 +122,13 @@ const TABLES: &[(&str, &str)] = &[
         ) STRICT",
     ),
     ("session_runs_by_session", "CREATE INDEX session_runs_by_session ON session_runs (session)"),
-    approvals::TABLES[0],
-    approvals::TABLES[1],
-    approvals::TABLES[2],
 ];
+
+/// Those that may be forgotten, by their last use.
+const SESSIONS_IDLE: (&str, &str) = (
+    "sessions_idle",
+    "CREATE INDEX sessions_idle ON sessions (last_at) WHERE halted IS NULL AND bounded = 0",
+);
 
 /// What a database is to this program.
 pub(super) enum Found {
@@ -118,6 +136,8 @@ pub(super) enum Found {
     Empty,
     /// This program's, with this id.
     Known(String),
+    /// An earlier version's of this program, with this id: [`upgrade`] makes it this one's.
+    Older(String),
 }
 
 /// Looks at what the database is.
@@ -128,7 +148,7 @@ pub(super) fn examine(db: &Connection) -> Result<Found, StateError> {
     let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     let mut statement = db.prepare(
-        "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid",
+        "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
     )?;
     let found: Vec<(String, String)> =
         statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
@@ -141,14 +161,36 @@ pub(super) fn examine(db: &Connection) -> Result<Found, StateError> {
     if version > VERSION {
         return Err(StateError::Newer(DATABASE.into(), version));
     }
-    let expected = TABLES.iter().map(|(name, sql)| (*name, *sql));
+    let id = || -> Result<String, StateError> {
+        let id = db.query_row("SELECT id FROM store", [], |row| row.get(0)).optional()?;
+        id.ok_or_else(|| StateError::Corrupt(DATABASE.into(), "it has no id".into()))
+    };
+    if version == older::VERSION {
+        return Ok(Found::Older(id()?));
+    }
+    let mut expected = TABLES.to_vec();
+    expected.sort_unstable();
     if version != VERSION || !found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(expected) {
         let why = format!("its tables are not those of version {version}");
         return Err(StateError::Foreign(DATABASE.into(), why));
     }
-    let id = db.query_row("SELECT id FROM store", [], |row| row.get(0)).optional()?;
-    let id = id.ok_or_else(|| StateError::Corrupt(DATABASE.into(), "it has no id".into()))?;
-    Ok(Found::Known(id))
+    Ok(Found::Known(id()?))
+}
+
+/// Makes an earlier version's database this one's, with all that is in it, or changes nothing.
+///
+/// # Errors
+/// Its tables are not those of that version; the disk is full.
+pub(super) fn upgrade(db: &mut Connection) -> Result<(), StateError> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    older::bring_up(&tx)?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    // What was not as it should be before is not now.
+    examine(&tx)?;
+    tx.commit()?;
+    // Space alone: where it cannot be written anew, what is free in it is used again and not given back.
+    let _ = db.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
+    Ok(())
 }
 
 /// Makes all tables in an empty database.

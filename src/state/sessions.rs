@@ -1,17 +1,22 @@
 //! Sessions: what they have done, and those that are halted until a person lets them go on.
 //!
 //! A session begins with the first call that is noted here and is known by its id alone. What it may still do is reckoned from its beginning,
-//! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
+//! or from the last time somebody let it go on: that forgives everything, since a person looked at it. Nothing else does: only
+//! a session of which forgetting lifts nothing is forgotten.
 
 mod begun;
-mod shown;
+mod kept;
 
 use std::path::Path;
 use std::time::Duration;
 
-pub use begun::{Begun, conclude, halt_cut_off, has_cut_off, is_kept, run_begins, with_cut_off};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use kept::count;
 
+pub use begun::{Begun, conclude, halt_cut_off, has_cut_off, is_kept, run_begins, with_cut_off};
+pub use kept::{find, history, list};
+use rusqlite::{Transaction, params};
+
+use super::prune::{KEPT, ROWS};
 use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};
@@ -136,7 +141,8 @@ fn halted(session: &Session, section: &SessionPolicy) -> Option<Refusal> {
 
 fn too_many(session: &Session, (at, most): (&Place, u64)) -> Refusal {
     let id = repr(session.id.as_bytes());
-    let message = format!("session {id} has had its {most} runs (max_runs)");
+    let runs = if most == 1 { "1 run".to_owned() } else { format!("{most} runs") };
+    let message = format!("session {id} has had its {runs} (max_runs)");
     refusal("session_max_runs", at, message, resume(&session.id))
 }
 
@@ -154,8 +160,13 @@ fn too_long(session: &Session, (at, most): (&Place, Duration), now: &Moment) -> 
 ///
 /// # Errors
 /// The store cannot be written.
-pub fn count_run(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
-    begin(tx, now, id)?;
+pub fn count_run(
+    tx: &Transaction<'_>,
+    now: &Moment,
+    policies: &[Policy],
+    id: &str,
+) -> Result<(), StateError> {
+    begin(tx, now, policies, id)?;
     tx.execute("UPDATE sessions SET runs = runs + 1, all_runs = all_runs + 1 WHERE id = ?1", [id])?;
     Ok(())
 }
@@ -171,7 +182,7 @@ pub fn count_denial(
     id: &str,
     run: Option<&str>,
 ) -> Result<Option<Halt>, StateError> {
-    begin(tx, now, id)?;
+    begin(tx, now, policies, id)?;
     tx.execute(
         "UPDATE sessions SET denials = denials + 1, all_denials = all_denials + 1 WHERE id = ?1",
         [id],
@@ -182,7 +193,13 @@ pub fn count_denial(
         _ => None,
     });
     match reached.min() {
-        Some(_) => halt(tx, now, id, &format!("{denials} of its calls were denied"), run),
+        Some(_) => {
+            let reason = match denials {
+                1 => "1 of its calls was denied".to_owned(),
+                denials => format!("{denials} of its calls were denied"),
+            };
+            halt(tx, now, policies, id, &reason, run)
+        }
         None => Ok(None),
     }
 }
@@ -211,7 +228,7 @@ pub fn halt_on(
         HaltOn::Exit => "a command failed",
         HaltOn::Denied(_) => "calls were denied",
     };
-    halt(tx, now, id, reason, run)
+    halt(tx, now, policies, id, reason, run)
 }
 
 /// Everything that any policy halts on.
@@ -234,11 +251,12 @@ pub fn is_halted_on(policies: &[Policy], on: HaltOn) -> bool {
 pub fn halt(
     tx: &Transaction<'_>,
     now: &Moment,
+    policies: &[Policy],
     id: &str,
     reason: &str,
     run: Option<&str>,
 ) -> Result<Option<Halt>, StateError> {
-    begin(tx, now, id)?;
+    begin(tx, now, policies, id)?;
     let changed = tx.execute(
         "UPDATE sessions SET halted = ?2, halted_wall = ?3, halted_run = ?4 WHERE id = ?1 AND halted IS NULL",
         params![id, reason, now.wall, run],
@@ -265,7 +283,7 @@ pub fn resume_session(
     let Some(before) = find(tx, id)? else { return Ok(None) };
     begun::forget_cut_off(tx, dir, id)?;
     tx.execute(
-        "UPDATE sessions SET since = ?2, since_wall = ?3, runs = 0, denials = 0,
+        "UPDATE sessions SET since = ?2, since_wall = ?3, last_at = ?2, runs = 0, denials = 0,
          halted = NULL, halted_wall = NULL, halted_run = NULL WHERE id = ?1",
         params![id, now.nanos, now.wall],
     )?;
@@ -279,12 +297,40 @@ pub fn resume_session(
 ///
 /// # Errors
 /// The store cannot be written.
-pub fn begin(tx: &Transaction<'_>, now: &Moment, id: &str) -> Result<(), StateError> {
+pub fn begin(tx: &Transaction<'_>, now: &Moment, policies: &[Policy], id: &str) -> Result<(), StateError> {
     tx.execute(
-        "INSERT INTO sessions (id, first, last, since, since_wall) VALUES (?1, ?2, ?2, ?3, ?2)
-         ON CONFLICT (id) DO UPDATE SET last = ?2",
-        params![id, now.wall, now.nanos],
+        "INSERT INTO sessions (id, first, last, since, since_wall, last_at, bounded) VALUES (?1, ?2, ?2, ?3, ?2, ?3, ?4)
+         ON CONFLICT (id) DO UPDATE SET last = ?2, last_at = ?3, bounded = max(bounded, ?4)",
+        params![id, now.wall, now.nanos, bounded(policies)],
     )?;
+    Ok(())
+}
+
+/// Whether anything counts up against a session, so that one who is forgotten could do more than it may.
+fn bounded(policies: &[Policy]) -> bool {
+    oversight::sessions(policies).any(|section| section.max_runs.is_some() || section.max_wall_time.is_some())
+        || is_halted_on(policies, HaltOn::Denied(0))
+}
+
+/// Forgets some of the sessions that nobody has used for long. One that is halted stays, one with a run that was cut off, which
+/// may halt it yet, and one that a policy has bounded: forgotten, it would begin anew.
+///
+/// # Errors
+/// The store cannot be written.
+pub(super) fn forget(tx: &Transaction<'_>, now: &Moment) -> Result<(), StateError> {
+    let idle: Vec<String> = tx
+        .prepare(
+            "SELECT id FROM sessions INDEXED BY sessions_idle
+             WHERE halted IS NULL AND bounded = 0 AND last_at <= ?1
+               AND NOT EXISTS (SELECT 1 FROM session_runs WHERE session = sessions.id)
+             ORDER BY last_at LIMIT ?2",
+        )?
+        .query_map(params![now.minus(KEPT), ROWS], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in idle {
+        tx.execute("DELETE FROM session_events WHERE session = ?1", [&id])?;
+        tx.execute("DELETE FROM sessions WHERE id = ?1", [&id])?;
+    }
     Ok(())
 }
 
@@ -302,70 +348,6 @@ fn record(
         params![id, event, now.nanos, now.wall, by, reason, run],
     )?;
     Ok(())
-}
-
-const COLUMNS: &str = "id, first, last, since, since_wall, runs, denials, all_runs, all_denials, halted, halted_wall, halted_run";
-
-fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    let number: i64 = row.get(column)?;
-    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
-}
-
-fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
-    let (reason, wall): (Option<String>, Option<String>) = (row.get(9)?, row.get(10)?);
-    let run: Option<String> = row.get(11)?;
-    Ok(Session {
-        id: row.get(0)?,
-        first: row.get(1)?,
-        last: row.get(2)?,
-        since: row.get(3)?,
-        since_wall: row.get(4)?,
-        runs: count(row, 5)?,
-        denials: count(row, 6)?,
-        all_runs: count(row, 7)?,
-        all_denials: count(row, 8)?,
-        halted: reason.map(|reason| Halt { reason, wall: wall.unwrap_or_default(), run }),
-    })
-}
-
-/// One session. Reads only.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn find(db: &Connection, id: &str) -> Result<Option<Session>, StateError> {
-    let sql = format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1");
-    Ok(db.query_row(&sql, [id], session).optional()?)
-}
-
-/// All sessions, the last called first. Reads only.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn list(db: &Connection) -> Result<Vec<Session>, StateError> {
-    let sql = format!("SELECT {COLUMNS} FROM sessions ORDER BY last DESC, id");
-    let mut statement = db.prepare(&sql)?;
-    let found = statement.query_map([], session)?.collect::<Result<_, _>>()?;
-    Ok(found)
-}
-
-/// What happened to a session, in order. Reads only.
-///
-/// # Errors
-/// The store cannot be read.
-pub fn history(db: &Connection, id: &str) -> Result<Vec<SessionEvent>, StateError> {
-    let mut statement =
-        db.prepare("SELECT event, wall, by, reason, run FROM session_events WHERE session = ?1 ORDER BY id")?;
-    let event = |row: &Row<'_>| {
-        Ok(SessionEvent {
-            event: row.get(0)?,
-            wall: row.get(1)?,
-            by: row.get(2)?,
-            reason: row.get(3)?,
-            run: row.get(4)?,
-        })
-    };
-    let found = statement.query_map([id], event)?.collect::<Result<_, _>>()?;
-    Ok(found)
 }
 
 #[cfg(test)]

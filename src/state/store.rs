@@ -12,6 +12,7 @@ use super::StateError;
 use super::clock::{self, Moment, Reading};
 use super::files::{DATABASE, Dir, LOCK};
 use super::lock::Lock;
+use super::prune;
 use super::schema::{self, Found};
 use crate::sys::process::own_pid;
 use crate::sys::signal::Ignored;
@@ -62,18 +63,25 @@ impl Store {
         Dir::make(dir).map(drop)
     }
 
-    /// The store of a directory that was used; `None` where there is nothing yet. Creates nothing.
+    /// The store of a directory that was used; `None` where there is nothing yet. Creates nothing. Only one that an earlier
+    /// version made is changed, to be this one's.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn look(dir: &Path) -> Result<Option<View>, StateError> {
-        let Some(dir) = Dir::find(dir)? else { return Ok(None) };
+    pub fn look(path: &Path) -> Result<Option<View>, StateError> {
+        let Some(dir) = Dir::find(path)? else { return Ok(None) };
         let lock = Lock::find(&dir.file(LOCK))?;
         let held = lock.as_ref().map(Lock::share).transpose()?;
         let found = find(&dir).map_err(|e| e.within(dir.path()))?;
         drop(held);
-        let Some(db) = found else { return Ok(None) };
-        Ok(Some(View { opened: Opened::new(dir, db)?, lock }))
+        match found {
+            Looked::Nothing => Ok(None),
+            Looked::There(db) => Ok(Some(View { opened: Opened::new(dir, db)?, lock })),
+            Looked::Older => {
+                drop(Store::open(path)?);
+                Store::look(path)
+            }
+        }
     }
 
     /// Everything that `body` does happens or nothing of it, and nothing of any other process comes between: committed
@@ -193,7 +201,10 @@ impl Opened {
         let now = clock::pass(&tx, reading)?;
         let done = body(&tx, &now)?;
         match &done {
-            Ok(_) => tx.commit()?,
+            Ok(_) => {
+                prune::some(&tx, &now)?;
+                tx.commit()?;
+            }
             Err(_) => tx.rollback()?,
         }
         Ok(done)
@@ -234,17 +245,21 @@ fn prepare(dir: &Dir) -> Result<Connection, StateError> {
     if mode != "truncate" {
         return Err(StateError::Foreign(DATABASE.into(), format!("its journal mode is {mode}")));
     }
-    let id = match schema::examine(&db)? {
+    let found = schema::examine(&db)?;
+    let older = matches!(found, Found::Older(_));
+    let id = match found {
         Found::Empty if marker.is_some() => return Err(StateError::Lost(DATABASE.into())),
         Found::Empty => {
             let made = Moment::wall_clock(SystemTime::now());
             let id = new_id()?;
+            // Before there is any table; afterwards only all could be written anew.
+            db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             schema::create(&tx, &id, &made)?;
             tx.commit()?;
             id
         }
-        Found::Known(id) => id,
+        Found::Known(id) | Found::Older(id) => id,
     };
     match marker {
         Some(marker) => same_id(&marker, &id)?,
@@ -252,15 +267,28 @@ fn prepare(dir: &Dir) -> Result<Connection, StateError> {
         None => dir.mark(&id)?,
     }
     test_whole(dir, &db)?;
+    if older {
+        schema::upgrade(&mut db)?;
+    }
     Ok(db)
+}
+
+/// What looking finds.
+enum Looked {
+    /// Nothing was kept yet.
+    Nothing,
+    /// A database of an earlier version.
+    Older,
+    /// The database.
+    There(Connection),
 }
 
 /// Under the lock: the database of a directory that was used. Nothing is written, but what a killed process left half-done
 /// is undone, as the next writer would do it.
-fn find(dir: &Dir) -> Result<Option<Connection>, StateError> {
+fn find(dir: &Dir) -> Result<Looked, StateError> {
     let marker = dir.marker()?;
     match (dir.database()?, &marker) {
-        (None, None) => return Ok(None),
+        (None, None) => return Ok(Looked::Nothing),
         (None, Some(_)) => return Err(StateError::Lost(DATABASE.into())),
         (Some(_), _) => {}
     }
@@ -268,12 +296,13 @@ fn find(dir: &Dir) -> Result<Option<Connection>, StateError> {
     db.pragma_update(None, "query_only", true)?;
     match (schema::examine(&db)?, marker) {
         (Found::Empty, Some(_)) => return Err(StateError::Lost(DATABASE.into())),
-        (Found::Empty, None) => return Ok(None),
+        (Found::Empty, None) => return Ok(Looked::Nothing),
+        (Found::Older(_), _) => return Ok(Looked::Older),
         (Found::Known(id), Some(marker)) => same_id(&marker, &id)?,
         (Found::Known(_), None) => {}
     }
     test_whole(dir, &db)?;
-    Ok(Some(db))
+    Ok(Looked::There(db))
 }
 
 fn connect(dir: &Dir) -> Result<Connection, StateError> {

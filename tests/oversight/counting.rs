@@ -213,7 +213,7 @@ fn a_clock_that_is_moved_opens_no_window() {
         if a.stderr.starts_with("unshare: ") {
             return skip("no time namespace can be had here");
         }
-        a.denied_by("rate", &["and 1 are used"]);
+        a.denied_by("rate", &["and 1 is used"]);
         asked(&shifted(&ready(again(&bench), LEAVES)));
     }
     assert_eq!(

@@ -79,7 +79,7 @@ as_both! {
         // The rate is used up by another call.
         gate.call(true, &["echo", "x"]).ok("x\n");
         assert_eq!(gate.marks(), ["check"]);
-        gate.call(true, good).denied_by("rate", &["rate 'one' allows 1 calls in 1h"]);
+        gate.call(true, good).denied_by("rate", &["rate 'one' allows 1 call in 1h"]);
         assert_eq!(gate.marks(), ["check"], "nobody is asked about what a rate refuses");
         let text = fs::read_to_string(bench.dir.join("policy.toml")).expect("the policy");
         bench.file("policy.toml", text.replace("count = 1\n", "count = 2\n"));
@@ -109,7 +109,7 @@ as_both! {
         call().opt(["--approval", &id]).finish().denied_by("kill_switch", &[]);
         fs::remove_file(&switch).expect("off");
         call().run(["echo", "x"]).ok("x\n");
-        using().denied_by("rate", &["and 1 are used"]);
+        using().denied_by("rate", &["and 1 is used"]);
         // It was not used up by that.
         assert_eq!(verb(bench, &["approvals", "show", "--json", &id]).json["state"], "approved");
         assert_eq!(ran(bench), 0);

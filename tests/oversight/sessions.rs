@@ -186,7 +186,7 @@ as_both! {
         asked(&of(bench, "s").run(["sh", "-c", "true"]));
         approve(bench, &id);
         of(bench, "s").opt(["--approval", &id]).run(LEAVES).ok("");
-        of(bench, "s").run(LEAVES).denied_by("session", &["has had its 1 runs"]);
+        of(bench, "s").run(LEAVES).denied_by("session", &["has had its 1 run (max_runs)"]);
         // Refused by the session, an approval is not used up: it answers the asking alone.
         assert_eq!(verb(bench, &["session", "resume", "s"]).exit, 0);
         let id = asked(&of(bench, "s").run(LEAVES));
@@ -206,6 +206,20 @@ as_both! {
         assert!(eventually(Duration::from_secs(20), over));
         of(bench, "s").run([leave(bench)]).denied_by("session", &["session 's' began ", " ago and may last 2s (max_wall_time)"]);
         resumed(bench, "s");
+    }
+}
+
+as_both! {
+    fn its_time_runs_from_the_first_call_that_is_only_asked_about(bench) {
+        let _ = policy(bench, "[session]\nmax_wall_time = \"2s\"\n");
+        let id = asked(&of(bench, "s").run(LEAVES));
+        approve(bench, &id);
+        let over = || of(bench, "s").run(["rm"]).str("stage") == "session";
+        assert!(eventually(Duration::from_secs(20), over));
+        of(bench, "s").opt(["--approval", &id]).run(LEAVES).denied_by("session", &["session 's' began ", " ago and may last 2s (max_wall_time)"]);
+        assert_eq!(ran(bench), 0);
+        let shown = verb(bench, &["session", "show", "s", "--json"]).json;
+        assert_eq!((&shown["runs"], &shown["all_runs"]), (&json!(0), &json!(0)));
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{LEAVES, policy, ran, state};
+use super::{LEAVES, policy, ran};
 use crate::approvals::running::{at_terminal, until_asked};
 
 const TTY: &str = "[approval]\nask = \"tty\"\ntimeout = \"30s\"\n";
@@ -27,7 +27,17 @@ as_both! {
             master.write_all(b"yes\n").expect("typed");
         });
         assert_eq!((&result["status"], exit, ran(bench)), (&json!("ok"), 0, 1), "{result}");
-        assert!(!state(bench).exists(), "the terminal needs no store");
+    }
+}
+
+as_both! {
+    fn a_line_that_is_cut_off_is_no_yes(bench) {
+        // Twice the character that ends a terminal's input: once it hands over what was typed, once there is nothing more.
+        let (result, exit, _) = at_terminal(policy(bench, TTY), &LEAVES, b"", |master| {
+            until_asked(master);
+            master.write_all(b"yes\x04\x04").expect("typed");
+        });
+        assert_eq!((&result["text"], exit, ran(bench)), (&json!("blocked: confirmation for 'sh' denied"), 126, 0), "{result}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 
 use super::*;
 use crate::approval::bound::Bound;
+use crate::approval::screen::answerer;
 use crate::approval::tests::{Scene, asking};
 use crate::approval::{self, Reply};
 use crate::hook::tests::{Bench, apart, facts, hook};
@@ -25,7 +26,7 @@ fn paper(bound: &Bound) -> Paper<'_> {
 fn answer(bench: &Bench, scene: &Scene, bound: &Bound, script: &str, timeout: Duration) -> String {
     let hook = bench.script("confirm", script);
     match ask(&hook, &paper(bound), timeout, &around(scene, &facts())) {
-        Reply::Approved { by, said } => format!("approve by {by}: {}", said.unwrap_or_default()),
+        Reply::Approved { by, said } => format!("approve by {}: {}", answerer(&by), said.unwrap_or_default()),
         Reply::Declined { denial, said, .. } => {
             assert_eq!(denial.message, "confirmation for 'sh' denied");
             assert_eq!((denial.code, denial.hint), ("approval_declined", None));

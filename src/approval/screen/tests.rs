@@ -59,7 +59,7 @@ fn all_that_is_needed_is_on_it() {
     entry.kept = Some(kept);
     let answered = Answered {
         approved: false,
-        by: person("amy"),
+        by: person("amy").into(),
         at: entry.filed_at.clone(),
         text: Some("no\x1b".into()),
     };
@@ -102,7 +102,7 @@ fn answers_uses_and_edits_are_shown() {
     entry.state = State::Consumed;
     entry.asked_argv = Some(["sh", "-c", "old"].iter().map(|word| (*word).into()).collect());
     entry.answered =
-        Some(Answered { approved: true, by: person("amy"), at: entry.filed_at.clone(), text: None });
+        Some(Answered { approved: true, by: person("amy").into(), at: entry.filed_at.clone(), text: None });
     entry.used = Some((entry.expires_at.clone(), "r1".into()));
     entry.escalated_at = Some(entry.filed_at.clone());
     let text = Paper::of(&entry, &[]).screen();

@@ -61,6 +61,20 @@ fn the_line_is_what_is_typed_after_the_question() {
 }
 
 #[test]
+fn a_line_without_its_end_is_no_answer() {
+    for typed in ["yes\x04", "yes\x04\x04", "\x04"] {
+        let (said, _) = talk("screen\n", LONG, move |mut master| {
+            until_asked(&master);
+            master.write_all(typed.as_bytes()).unwrap();
+            // Some kernels end the line with the first, others with the second.
+            let _ = master.write_all(b"\x04");
+            Some(master)
+        });
+        assert_eq!(said, Said::Line(Vec::new()), "{typed:?}");
+    }
+}
+
+#[test]
 fn what_was_typed_ahead_does_not_count() {
     let pair = nix::pty::openpty(None, None).expect("a terminal");
     set_nonblocking(pair.slave.as_fd(), true).unwrap();

@@ -179,7 +179,7 @@ fn record(entry: &Entry) -> ApprovalRecord {
     ApprovalRecord {
         id: entry.id.clone(),
         state: entry.state.as_str().to_owned(),
-        by: answered.map(|answered| crate::approval::screen::person(&answered.by)),
+        by: answered.map(|answered| crate::approval::screen::answerer(&answered.by)),
         reason: answered.and_then(|answered| answered.text.clone()),
         expires_at: Some(entry.expires_at.clone()),
     }

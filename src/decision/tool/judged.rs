@@ -80,6 +80,7 @@ fn judge_action(called: Called<'_>, request: Request, trace: &mut Vec<Step>) -> 
         ids: judge::ids(&matches),
         reason: judge::reason(deciding, deciding.decision),
         asks: judge::asks(&matches),
+        asked_by: Vec::new(),
         tool: Some(call),
         argv: Vec::new(),
         envp: Vec::new(),

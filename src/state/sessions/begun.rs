@@ -102,11 +102,12 @@ pub fn halt_cut_off(
     tx: &Transaction<'_>,
     now: &Moment,
     dir: &Path,
+    policies: &[Policy],
     id: &str,
 ) -> Result<Option<Halt>, StateError> {
     let found = cut_off(tx, dir, id)?;
     let Some((_, first)) = found.first() else { return Ok(None) };
-    let halted = halt(tx, now, id, CUT_OFF, first.run.as_deref())?;
+    let halted = halt(tx, now, policies, id, CUT_OFF, first.run.as_deref())?;
     forget(tx, &found)?;
     Ok(halted)
 }

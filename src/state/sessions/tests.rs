@@ -64,7 +64,7 @@ impl Bench {
     }
 
     fn run(&mut self, id: &str) -> &mut Bench {
-        self.with(|tx, now, _| count_run(tx, now, id));
+        self.with(|tx, now, policies| count_run(tx, now, policies, id));
         self
     }
 
@@ -205,7 +205,7 @@ fn a_list_has_all_of_them_the_last_called_first() {
     );
     let halted = json!({"reason": "a command failed", "at": "1970-01-01T00:00:03.000Z", "run": null});
     assert_eq!((&list[1].to_json()["state"], &list[1].to_json()["halted"]), (&json!("halted"), &halted));
-    b.with(|tx, now, _| halt(tx, now, "new\u{1b}", "x\u{1b}y", Some("r\u{1b}")));
+    b.with(|tx, now, policies| halt(tx, now, policies, "new\u{1b}", "x\u{1b}y", Some("r\u{1b}")));
     let refusal = b.check("new\u{1b}").expect("refused");
     assert_eq!(
         refusal.message,
@@ -237,7 +237,7 @@ fn a_run_whose_process_is_gone_halts_the_session_and_one_that_is_there_does_not(
     let found = b.with(|tx, _, _| find(tx, "s")).unwrap();
     assert_eq!(found.halted, None);
     assert!(b.with(|tx, _, policies| has_cut_off(tx, &dir, policies, "s")));
-    let halted = |b: &mut Bench| b.with(|tx, now, _| halt_cut_off(tx, now, &dir, "s"));
+    let halted = |b: &mut Bench| b.with(|tx, now, p| halt_cut_off(tx, now, &dir, p, "s"));
     let halt = halted(b.at(7)).expect("halted");
     assert_eq!((halt.run.as_deref(), halted(&mut b)), (Some("run-2"), None));
     assert!(!b.with(|tx, _, policies| has_cut_off(tx, &dir, policies, "s")));

@@ -84,12 +84,12 @@ fn another_programs_database_is_foreign_and_a_later_one_too_new() {
         ("PRAGMA application_id = 7", "is not this directory's: another program wrote it"),
         ("PRAGMA user_version = 999", "has version 999, which this guardexec does not know"),
         ("PRAGMA user_version = 0", "its tables are not those of version 0"),
-        ("CREATE TABLE more (x)", "its tables are not those of version 1"),
-        ("DROP INDEX uses_by_age", "its tables are not those of version 1"),
-        ("ALTER TABLE sessions ADD COLUMN more TEXT", "its tables are not those of version 1"),
+        ("CREATE TABLE more (x)", "its tables are not those of version 2"),
+        ("DROP INDEX uses_by_age", "its tables are not those of version 2"),
+        ("ALTER TABLE sessions ADD COLUMN more TEXT", "its tables are not those of version 2"),
         (
             "CREATE TRIGGER t AFTER INSERT ON uses BEGIN DELETE FROM uses; END",
-            "its tables are not those of version 1",
+            "its tables are not those of version 2",
         ),
         ("DELETE FROM store", "is damaged: it has no id"),
     ] {
@@ -165,6 +165,84 @@ fn a_damaged_figure_is_an_error_and_not_nothing() {
         fs::write(dir.file("state.db"), before).unwrap();
         weigh(&mut store).unwrap();
     }
+}
+
+/// Three uses of three, a halted session, and some megabytes beside them.
+fn fill(dir: &Dir, policies: &[Policy], call: &rates::Call<'_>) {
+    let mut store = Store::open(&dir.0).unwrap();
+    for n in 0..3 {
+        store
+            .transaction(|tx, now| {
+                let weighed = rates::weigh(Some((tx, now)), policies, call)?;
+                rates::count(tx, now, &weighed)?;
+                sessions::halt(tx, now, policies, "halted", "a command failed", None)?;
+                tx.execute_batch(&format!(
+                    "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+                     INSERT INTO sessions (id, first, last, since, since_wall) SELECT 's{n}-' || i, '', '', 0, '' FROM n;
+                     WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+                     INSERT INTO approvals (id, state, digest, asked_digest, bound, bucket, proven, cause, filed_at, filed_by,
+                         expires, expires_at)
+                     SELECT 'a{n}-' || i, 'pending', '', '', printf('%.*c', 9000, 'x'), '', 0, '', '', '{{}}',
+                         9000000000000000000, '' FROM n;"
+                ))?;
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+/// Too large to be tested whole when it is opened: a page that is not what it was is an error for whoever meets it, and changes
+/// no answer of the others.
+#[test]
+fn damage_in_a_large_one_is_met_as_damage() {
+    let dir = Dir::new();
+    let text = "allow = [\"ls\"]\n[[rate]]\nname = \"r\"\ncount = 3\nper = \"1h\"\n[session]\nhalt_on = [\"exit\"]\n";
+    let policies = [policy(&dir, text)];
+    let call = rates::Call { ids: vec!["allow:ls"], ..rates::Call::default() };
+    fill(&dir, &policies, &call);
+    let whole = fs::read(dir.file("state.db")).unwrap();
+    let pages = whole.len() / 4096;
+    assert!(pages > 1024, "{pages}");
+    let file = fs::OpenOptions::new().write(true).open(dir.file("state.db")).unwrap();
+    // What a call asks the store before it runs, and how many requests there are.
+    let asks = || -> Result<(bool, bool, usize), StateError> {
+        let asked = Store::open(&dir.0)?.attempt(|tx, now| {
+            let source = Some((&**tx, now));
+            let halted = sessions::check(source, &dir.0, &policies, Some("halted"))?.is_some();
+            let weighed = rates::weigh(source, &policies, &call)?;
+            let over = weighed[0].verdict() == crate::policy::model::Verdict::Deny;
+            let (mut behind, mut found) = (0, 0);
+            loop {
+                let page = approvals::page(tx, now, false, behind)?;
+                found += page.len();
+                match page.last() {
+                    Some((number, _)) => behind = *number,
+                    None => return Ok(Err((halted, over, found))),
+                }
+            }
+        })?;
+        let Err::<(), _>(asked) = asked else { unreachable!("nothing is kept") };
+        Ok(asked)
+    };
+    assert_eq!(asks().unwrap(), (true, true, 600));
+    let mut met = 0;
+    for page in (1..40).chain((40..pages).step_by(67)) {
+        for fill in [0, 0x5a] {
+            file.write_all_at(&[fill; 4096], page as u64 * 4096).unwrap();
+            match asks() {
+                Ok((halted, over, found)) => {
+                    assert_eq!((halted, over, found), (true, true, 600), "page {page} of {fill}")
+                }
+                Err(error) => {
+                    assert!(matches!(error, StateError::Corrupt(..)), "page {page} of {fill}: {error}");
+                    met += 1;
+                }
+            }
+            file.write_all_at(&whole[page * 4096..(page + 1) * 4096], page as u64 * 4096).unwrap();
+        }
+    }
+    assert!(met > 20, "{met}");
+    assert_eq!(asks().unwrap(), (true, true, 600));
 }
 
 /// Whatever is flipped, nothing panics, and what opens answers.

@@ -10,6 +10,7 @@ use crate::policy::load::{LoadContext, load};
 use crate::policy::model::Policy;
 
 mod damage;
+mod older;
 mod processes;
 mod trust;
 mod users;

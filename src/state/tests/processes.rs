@@ -96,7 +96,7 @@ fn one_of_many() {
     let mut store = Store::open(&dir).unwrap();
     let (told, halted) = store
         .transaction(|tx, now| {
-            sessions::count_run(tx, now, "s")?;
+            sessions::count_run(tx, now, &policies, "s")?;
             let halted = sessions::count_denial(tx, now, &policies, "s", None)?;
             Ok((alerts::note(tx, now, &policies, alerts::Event::Denial)?.len(), halted))
         })
