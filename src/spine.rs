@@ -87,6 +87,9 @@ pub struct Answer {
     pub doc: ResultDoc,
     /// More for a person: an excerpt of the policy, safe to print.
     pub excerpt: Option<String>,
+    /// What judged the call. Hundreds of rules take a while to give back: that waits until the result is told, and then
+    /// passes while what held the run goes away.
+    pub policies: Vec<Policy>,
     /// What held the run, on its way out; waited for when this is dropped.
     pub leaving: Option<Leaving>,
 }
@@ -104,8 +107,8 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
     let mut doc = ResultDoc::new(run_id::new(started), started);
     doc.asked_by(&call.request.asker);
     doc.tool = ToolDoc::of_request(&call.request);
-    let mut leaving = None;
-    let excerpt = match through(call, around, outputs, &mut doc, &mut leaving) {
+    let (mut policies, mut leaving) = (Vec::new(), None);
+    let excerpt = match through(call, around, outputs, &mut doc, &mut policies, &mut leaving) {
         Ok(()) => None,
         Err(error) => {
             doc.stage = Some(Stage::Policy.as_str());
@@ -117,7 +120,7 @@ pub fn perform_into(call: Call, around: &Surroundings, outputs: &[Output]) -> An
         let took = started.elapsed().unwrap_or_default();
         doc.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     }
-    Answer { doc, excerpt, leaving }
+    Answer { doc, excerpt, policies, leaving }
 }
 
 /// The steps. An unusable policy ends them before anything else is looked at.
@@ -126,23 +129,25 @@ fn through(
     around: &Surroundings,
     outputs: &[Output],
     doc: &mut ResultDoc,
+    policies: &mut Vec<Policy>,
     leaving: &mut Option<Leaving>,
 ) -> Result<(), PolicyError> {
     let search = Search { given: call.policies, ..around.search.clone() };
-    let policies = Stack::load(&search, &around.load)?.policies;
-    doc.judged_by(&policies);
-    if let Err(message) = outputs::clear(outputs, &guarded(&policies)) {
+    *policies = Stack::load(&search, &around.load)?.policies;
+    let policies: &[Policy] = policies;
+    doc.judged_by(policies);
+    if let Err(message) = outputs::clear(outputs, &guarded(policies)) {
         doc.failed(RESULT_TARGET, &message, Some("name another file for the result"));
         return Ok(());
     }
-    let mut trail = match Trail::open(&policies) {
+    let mut trail = match Trail::open(policies) {
         Ok(trail) => trail,
         Err(error) => {
             trail::unrecorded(doc, &error);
             return Ok(());
         }
     };
-    if call.pass_through && outgoing::is_checked(&policies) {
+    if call.pass_through && outgoing::is_checked(policies) {
         doc.failed(
             "output_checked",
             "the policy checks the output before it goes out, so it cannot be passed through as it comes",
@@ -150,11 +155,11 @@ fn through(
         );
         return unusable(&mut trail, doc);
     }
-    let switches = Switch::all(&policies);
+    let switches = Switch::all(policies);
     let run_id = doc.run_id.clone();
-    let store = state::place::resolve(&policies, &around.caller(call.state))?;
+    let store = state::place::resolve(policies, &around.caller(call.state))?;
     let authority = Authority {
-        policies: &policies,
+        policies,
         switches: &switches,
         facts: &around.facts,
         run_id: &run_id,

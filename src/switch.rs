@@ -109,12 +109,13 @@ impl Switch {
                 general = general.or(reason);
                 continue;
             }
-            let Some(id) = self.id_of(name) else {
+            let ids = self.ids_of(name);
+            if ids.is_empty() {
                 let why =
                     format!("it names {}, which is no rule or tool of the policy", repr(name.as_bytes()));
                 return Says::All(Some(general.map_or(why.clone(), |said| format!("{said}; {why}"))));
-            };
-            named.insert(id, reason);
+            }
+            named.extend(ids.into_iter().map(|id| (id, reason.clone())));
         }
         if named.is_empty() {
             return Says::All(general);
@@ -125,10 +126,11 @@ impl Switch {
         Says::Named(named)
     }
 
-    /// The id that a line means: an entry of a short list may be named by its program alone.
-    fn id_of(&self, name: &str) -> Option<String> {
-        let short = format!("allow:{name}");
-        [name, &short].into_iter().find(|id| self.known.iter().any(|known| known == id)).map(str::to_owned)
+    /// The ids that a line means: an entry of a short list may be named by its program alone, which may also be the id of
+    /// a rule.
+    fn ids_of(&self, name: &str) -> Vec<String> {
+        let meant = [name.to_owned(), format!("allow:{name}")];
+        meant.into_iter().filter(|id| self.known.contains(id)).collect()
     }
 }
 
@@ -272,6 +274,17 @@ mod tests {
         let of = |id: &str| switch.stops(&ids(&["git-read", id])).map(|s| s.reason);
         assert_eq!(of("refund"), Some(Some("fraud wave".into())));
         assert_eq!(of("allow:date"), Some(None));
+    }
+
+    #[test]
+    fn a_name_that_means_two_stops_both() {
+        let dir = Dir::new();
+        let mut switch = dir.switch(b"date # off\n");
+        switch.known.push("date".into());
+        for id in ["date", "allow:date"] {
+            assert_eq!(switch.stops(&ids(&[id])).and_then(|s| s.reason).as_deref(), Some("off"), "{id}");
+        }
+        assert_eq!(switch.stops(&ids(&["refund"])), None);
     }
 
     #[test]

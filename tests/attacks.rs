@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::harness::{As, Bench, NOBODY};
 
@@ -15,15 +15,23 @@ const WORKSPACE: &str =
 
 /// The caller's own git, which acts on what a run left behind.
 fn git(bench: &Bench, args: &[&str]) {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=a", "-c", "user.email=a@example"]).args(args).current_dir(bench.work());
-    command.env("HOME", &bench.dir).env("GIT_CONFIG_NOSYSTEM", "1");
+    let output = by_the_user(bench, &[&["git"], args].concat());
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The same for any program, whatever comes of it.
+fn by_the_user(bench: &Bench, words: &[&str]) -> Output {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(bench.work());
+    command.env("HOME", &bench.dir).env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_COUNT", "2");
+    for (n, (key, value)) in [("user.name", "a"), ("user.email", "a@example")].into_iter().enumerate() {
+        command.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
+    }
     if bench.who == As::User && nix::unistd::geteuid().is_root() {
         use std::os::unix::process::CommandExt;
         command.uid(NOBODY).gid(NOBODY);
     }
-    let output = command.output().expect("git is needed here");
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    command.output().expect("git is needed here")
 }
 
 fn made_by_the_user(bench: &Bench, name: &str, content: &str) {

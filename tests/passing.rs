@@ -79,6 +79,19 @@ as_both! {
 }
 
 as_both! {
+    fn much_output_may_run_ahead_of_its_reader(bench) {
+        let mut child = raw(bench, "allow = [\"sh\"]\n").start(["sh", "-c", "head -c 400000 /dev/zero; touch finished"]);
+        let mut out = child.stdout.take().expect("piped");
+        let finished = bench.work().join("finished");
+        let written = eventually(Duration::from_secs(20), || finished.exists());
+        assert!(written, "400,000 bytes find no room between their writer and us");
+        let mut all = Vec::new();
+        out.read_to_end(&mut all).expect("the output");
+        assert_eq!((all.len(), child.wait().expect("wait").code()), (400_000, Some(0)));
+    }
+}
+
+as_both! {
     fn text_is_the_results_text(bench) {
         let result = bench.dir.join("text.json");
         let policy = "allow = [\"sh\"]\n";

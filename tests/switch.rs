@@ -128,3 +128,29 @@ as_both! {
         }
     }
 }
+
+as_both! {
+    fn thrown_by_a_program_of_the_policy_it_stops_what_that_was_asked_about(bench) {
+        let file = bench.dir.join("switch/stop");
+        let throws = |verdict: &str| format!("#!/bin/sh\ncat > /dev/null\necho '# by hand' > {}\necho '{verdict}'\n", file.display());
+        let pass = bench.script("check", &throws(r#"{"verdict": "pass"}"#));
+        let yes = bench.script("confirm", &throws(r#"{"verdict": "approve"}"#));
+        let told = bench.script("alert", &throws(""));
+        let rate = "[[rate]]\nname = \"all\"\ncount = 9\nper = \"1h\"\n[[alert]]\non = \"rate:all\"\nabove = 0\nper = \"1s\"\n";
+        for (decision, more) in [
+            ("allow", format!("[[check]]\nname = \"c\"\non = \"request\"\nrun = {pass:?}\n")),
+            ("ask", format!("[approval]\nask = {yes:?}\n")),
+            ("allow", format!("{rate}run = {told:?}\n")),
+        ] {
+            let _ = fs::remove_dir_all(bench.dir.join("switch"));
+            let _ = policy(bench, "auto");
+            let state = bench.dir.join("state");
+            let call = bench.policy(&format!(
+                "[[rule]]\nid = \"shell\"\nprogram = \"sh\"\ndecision = \"{decision}\"\n[sandbox]\nprofile = \"host\"\n[state]\ndir = \
+                 {state:?}\n[kill_switch]\nfile = {file:?}\n{more}"
+            ));
+            stopped(&call.run(["sh", "-c", "touch ran"]), ": by hand");
+            assert!(!bench.work().join("ran").exists(), "{more}");
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod audit;
 mod checks;
 mod cli;
 mod compatibility;
+mod delivery;
 mod demo;
 mod environment;
 mod escape;

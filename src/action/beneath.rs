@@ -64,17 +64,18 @@ impl<'a> Beneath<'a> {
         let mut so_far = root_path.to_path_buf();
         let above = names.split_last().map_or(&[][..], |(_, above)| above);
         for (index, name) in above.iter().enumerate() {
-            if changes && protected::is_repository(&dir) {
+            if changes && protected::is_repository(&dir, None) {
                 return protected::refused(call);
             }
             dir = open(&dir, name, OFlag::O_DIRECTORY).map_err(|e| cannot_go(call, &names[..=index], e))?;
             shield.passes(call, &dir)?;
             so_far.push(name);
         }
-        if changes && (protected::is_repository(&dir) || protected::by_settings(&so_far, &names)) {
+        let last = names.last().copied();
+        if changes && (protected::is_repository(&dir, last) || protected::by_settings(&so_far, &names)) {
             return protected::refused(call);
         }
-        Ok(Beneath { call, dir, name: names.last().copied(), shield })
+        Ok(Beneath { call, dir, name: last, shield })
     }
 
     /// What the last name leads to, opened without any effect on it; `None` where there is nothing.

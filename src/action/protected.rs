@@ -27,10 +27,14 @@ pub(super) fn by_name(names: &[&OsStr]) -> bool {
     folded.iter().any(repository) || STARTUP.iter().any(startup)
 }
 
-/// Whether the directory is a repository's own, without a work tree around it or apart from it.
-pub(super) fn is_repository(dir: &OwnedFd) -> bool {
-    let there = |name: &&str| fstatat(dir, OsStr::new(*name), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok();
-    ["HEAD", "objects", "refs"].iter().all(there)
+/// Whether the directory is a repository's own, without a work tree around it or apart from it, or would be with one more
+/// name in it.
+pub(super) fn is_repository(dir: &OwnedFd, more: Option<&OsStr>) -> bool {
+    let there = |name: &&str| {
+        more.is_some_and(|more| more == *name)
+            || fstatat(dir, OsStr::new(*name), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok()
+    };
+    there(&"HEAD") && (there(&"commondir") || ["objects", "refs"].iter().all(there))
 }
 
 /// Whether a repository around `dir` names the file in its settings: as a directory of hooks, or as more settings.

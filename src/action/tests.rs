@@ -275,6 +275,9 @@ fn what_makes_the_host_run_code_is_read_and_not_changed() {
         "bare.git/refs/x",
         "more",
         ".husky/pre-commit",
+        "half/objects/x",
+        "half/refs/x",
+        "split/HEAD",
     ] {
         scene.put(path, "x");
     }
@@ -292,6 +295,10 @@ fn what_makes_the_host_run_code_is_read_and_not_changed() {
     ] {
         refused(scene.write(path, "owned"), "make the host run code");
         refused(scene.delete(path), "make the host run code");
+    }
+    // What would make a repository of a directory.
+    for path in ["half/HEAD", "split/commondir"] {
+        refused(scene.write(path, "owned"), "make the host run code");
     }
     assert_eq!(scene.read("sub/.vscode/tasks.json"), done("{}"));
     assert_eq!(scene.read("more"), done("x"));

@@ -10,6 +10,7 @@ use super::bytes::Bytes;
 use super::entry::{Answered, Entry};
 use super::files::{self, Content};
 use super::screen::Paper;
+use super::withheld::BoundOutput;
 use crate::request::mask::{MASKED, mask_argv, mask_variable};
 use crate::request::quote::lossless;
 use crate::sys::account::Person;
@@ -90,8 +91,9 @@ fn standing(entry: Option<&Entry>, to: &mut Map<String, Value>) {
     to.insert("escalated_at".into(), entry.and_then(|entry| entry.escalated_at.clone()).into());
 }
 
-/// The line of `export` for a request: who asked for what, and what was answered. Nothing secret is in it.
-pub fn record(entry: &Entry) -> Value {
+/// The line of `export` for a request: who asked for what, and what was answered. Nothing secret is in it, and for an agent
+/// nothing that tells of an output.
+pub fn record(entry: &Entry, for_agent: bool) -> Value {
     let bound = &entry.bound;
     let mut to = Map::new();
     to.insert("schema".into(), "guardexec.approval.record/v1".into());
@@ -121,7 +123,8 @@ pub fn record(entry: &Entry) -> Value {
     let why = bound.why.as_ref().map(|why| crate::request::mask::mask_text(why, &words));
     to.insert("why".into(), why.into());
     to.insert("evidence".into(), bound.evidence.as_ref().map(file).into());
-    to.insert("output".into(), bound.output.as_ref().map(|output| output.document(None)).into());
+    let told = |output: &BoundOutput| if for_agent { output.untold() } else { output.document(None) };
+    to.insert("output".into(), bound.output.as_ref().map(told).into());
     Value::Object(to)
 }
 

@@ -22,10 +22,12 @@ pub fn ask(hook: &Hook, paper: &Paper<'_>, timeout: Duration, around: &Around<'_
     let heard = tell("confirm", hook, paper, timeout, around);
     let program = hook.argv.first().map_or(&b""[..], |word| word.as_bytes());
     let by = format!("the program {}", quote::repr(program));
+    // One that was given an output may repeat it.
+    let quotes = paper.output.is_none();
     match heard {
         Heard::Cancelled(signal) => Reply::Cancelled(signal),
         Heard::Stopped => Reply::Stopped,
-        heard => match heard.document().and_then(|answer| verdict(&answer)) {
+        heard => match heard.document(quotes).and_then(|answer| verdict(&answer, quotes)) {
             Ok((true, said)) => Reply::Approved { by, said },
             Ok((false, said)) => Reply::Declined { denial: denied(paper.bound), by: Some(by), said },
             Err(why) => Reply::Declined { denial: denied(paper.bound), by: Some(by), said: Some(why) },
@@ -65,10 +67,11 @@ pub(super) fn tell(
 }
 
 /// The two keys that there are.
-fn verdict(answer: &Value) -> Result<(bool, Option<String>), String> {
+fn verdict(answer: &Value, quotes: bool) -> Result<(bool, Option<String>), String> {
     let Value::Object(answer) = answer else { return Err("its answer is not an object".into()) };
     if let Some(key) = answer.keys().find(|key| !matches!(key.as_str(), "verdict" | "reason")) {
-        return Err(format!("its answer has a key {} that means nothing", quote::repr(key.as_bytes())));
+        let quoted = if quotes { format!("{} ", quote::repr(key.as_bytes())) } else { String::new() };
+        return Err(format!("its answer has a key {quoted}that means nothing"));
     }
     let said = match answer.get("reason") {
         None | Some(Value::Null) => None,

@@ -99,20 +99,19 @@ impl Said {
 }
 
 impl Withheld {
-    /// A result that these rules and tools had decided about, from the JSON of it.
+    /// A result that these rules and tools had decided about, from the JSON of it; `None` where that is larger than [`MOST`].
     ///
     /// # Errors
-    /// It is larger than [`MOST`] (`approval_unbindable`), or no result.
-    pub fn of(result: String, ids: &[String]) -> Result<Withheld, Box<Denial>> {
-        if result.len() > MOST {
+    /// It is too large (`approval_unbindable`), or no result.
+    pub fn of(result: Option<String>, ids: &[String]) -> Result<Withheld, Box<Denial>> {
+        let Some(result) = result else {
+            // How large it is would tell how much the command wrote.
             let message = format!(
-                "the output needs an approval and is too large to wait for one: its result has {} bytes, and {} MiB are kept \
-                 at most",
-                result.len(),
+                "the output needs an approval and is too large to wait for one: of a result {} MiB are kept at most",
                 MOST >> 20
             );
             return Err(refusal("approval_unbindable", message, "ask for something that says less"));
-        }
+        };
         let said = Said::of(&result).map_err(|error| {
             let message = format!("the output needs an approval and cannot be kept: {error}");
             refusal("approval_unbindable", message, "the operator has to look at it")
@@ -169,6 +168,11 @@ impl BoundOutput {
             }
         }
         object
+    }
+
+    /// The same for whoever waits for it: nothing of it, and nothing about it.
+    pub(super) fn untold(&self) -> Value {
+        json!({"run_id": self.run_id, "status": null, "exit_code": null, "stdout": null, "stderr": null})
     }
 }
 

@@ -28,7 +28,7 @@ mod answer;
 
 /// Exit status where a request cannot be shown or answered.
 const REFUSED: u8 = 1;
-/// Exit status where an agent wants to answer.
+/// Exit status where an agent wants to answer, or to see what waits for an answer.
 const DENIED: u8 = 126;
 
 /// Why a verb did not do its work.
@@ -37,6 +37,8 @@ enum Trouble {
     Refused(Box<Denial>),
     /// Whoever calls is an agent.
     Agent,
+    /// The same, and it wants to see an output.
+    Untold,
     /// guardexec was told to end by this signal, while it told somebody of a request.
     Ended(i32),
     /// The policy cannot be used.
@@ -75,6 +77,12 @@ impl Trouble {
                 let hint = "a person answers, from an environment without it";
                 (DENIED, message.to_owned(), Some(hint.to_owned()))
             }
+            Trouble::Untold => {
+                let message =
+                    "GUARDEXEC_AGENT is set: an asker does not see an output before it is given to it";
+                let hint = "once a person has answered, it is had with --approval and no command";
+                (DENIED, message.to_owned(), Some(hint.to_owned()))
+            }
             Trouble::Ended(signal) => {
                 (u8::try_from(128 + signal).unwrap_or(UNUSABLE), format!("ended by signal {signal}"), None)
             }
@@ -95,7 +103,7 @@ impl Trouble {
 }
 
 /// `approvals`: 0 done; 1 there is no such request or it cannot be answered; 125 policy or store unusable; 126 an agent wants
-/// to answer.
+/// to answer, or to see an output.
 pub fn approvals(verb: &ApprovalsVerb, around: &Surroundings) -> u8 {
     let done = match verb {
         ApprovalsVerb::List(args) => list(args, around),
@@ -126,6 +134,11 @@ impl<'a> Office<'a> {
         };
         let dir = place::resolve(&policies, &around.caller(args.state.clone()))?;
         Ok(Office { policies, dir, around })
+    }
+
+    /// Where an agent's name is inherited, whoever calls is that agent.
+    fn is_agents(&self) -> bool {
+        self.around.facts.agent.is_some()
     }
 
     /// The store as it is now; `None` where nothing was ever kept.
@@ -193,7 +206,7 @@ fn list(args: &ListArgs, around: &Surroundings) -> Result<(), Trouble> {
     let mut table = vec![["ID", "STATE", "EXPIRES", "AGENT", "ASKED BY", "WHAT"].map(str::to_owned)];
     office.each(args.all, |entry| {
         if args.json {
-            records.push(record(entry));
+            records.push(record(entry, office.is_agents()));
         } else {
             table.push(line(entry));
         }
@@ -245,6 +258,9 @@ fn show(args: &IdArgs, around: &Surroundings) -> Result<(), Trouble> {
     let (entry, lately) = office
         .entry(&args.id, |db, now, entry| Ok((queue::lately(db, now, &entry)?, entry)))
         .map(|(lately, entry)| (entry, lately))?;
+    if entry.bound.output.is_some() && office.is_agents() {
+        return Err(Trouble::Untold);
+    }
     let paper = Paper::of(&entry, &lately);
     if args.json {
         print(&paper.document());
@@ -256,7 +272,8 @@ fn show(args: &IdArgs, around: &Surroundings) -> Result<(), Trouble> {
 
 /// `approvals export`.
 fn export(args: &ExportArgs, around: &Surroundings) -> Result<(), Trouble> {
-    Office::find(&args.policy, around)?.each(true, |entry| print(&record(entry)))
+    let office = Office::find(&args.policy, around)?;
+    office.each(true, |entry| print(&record(entry, office.is_agents())))
 }
 
 /// One line of JSON that is safe on a terminal.

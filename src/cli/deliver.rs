@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,9 @@ use super::meant::OutputOptions;
 use crate::report::json;
 use crate::report::result::ResultDoc;
 use crate::request::quote::escape_text;
+use crate::run::END_SIGNALS;
 use crate::sys::fd;
+use crate::sys::patient::Patient;
 use crate::{Answer, Output, Place, RESULT_TARGET};
 
 /// Where the JSON result goes besides standard output; opened before anything runs.
@@ -79,7 +81,7 @@ pub fn deliver(answer: &Answer, options: &OutputOptions, copies: Copies) -> u8 {
         written(output.write(line.as_bytes()));
     }
     match options.format {
-        Format::Json => written(json::write_line(doc, io::stdout().lock())),
+        Format::Json => written(json::write_line(doc, patient(1))),
         Format::Text => {
             let mut text = doc.text.clone();
             if !text.ends_with('\n') {
@@ -118,15 +120,19 @@ fn cause(doc: &ResultDoc) -> Option<String> {
     Some(escape_text(&format!("{head}{rule}")).replace('\t', "\\t"))
 }
 
+/// Standard input, output or error, which somebody may have made non-blocking.
+pub fn patient(number: RawFd) -> Patient<'static> {
+    Patient::new(fd::standard(number), &END_SIGNALS)
+}
+
 /// One line, or several, on standard error; a closed one is no reason to fail.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = patient(2).write_all(format!("{text}\n").as_bytes());
 }
 
 /// Bytes on standard output; a reader that has gone away is no reason to fail.
 pub fn put(bytes: &[u8]) {
-    let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()));
+    written(patient(1).write_all(bytes));
 }
 
 /// Something that is waited for could not be written.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::args::{Format, RunArgs};
-use super::deliver::{Copies, deliver, put, say, settled};
+use super::deliver::{Copies, deliver, patient, put, say, settled};
 use super::meant::{self, OutputOptions};
 use super::{Cli, UsageError, parse, verbs};
 use crate::decision::{self, Facts};
@@ -64,7 +64,7 @@ fn dispatch(cli: Cli, around: &Surroundings) -> u8 {
 fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 {
     let policies = std::mem::take(&mut args.policy.policies);
     let wanted = OutputOptions::from(&args.output);
-    let mut stdin = std::io::stdin();
+    let mut stdin = patient(0);
     let (request, options) = match meant::run(&mut args, meant::Surroundings { agent, stdin: &mut stdin }) {
         Ok(meant) => meant,
         Err(error) => return usage(&error, &wanted),
@@ -81,11 +81,11 @@ fn run(mut args: RunArgs, agent: Option<OsString>, around: &Surroundings) -> u8 
     };
     let pass_through = options.format == Format::Raw;
     let call = Call { request, policies, pass_through, state: args.policy.state.take(), wait: args.wait };
-    // From here on every call gets an answer: a signal ends what is waited for, and none the time between. It is let
-    // through again for the delivery, which may have to wait for a reader for ever.
+    // From here on every call gets an answer: a signal ends what is waited for, and none the time between or the delivery.
     let held = Held::begin(&END_SIGNALS);
     let answer = perform_into(call, around, copies.outputs());
-    drop(held);
+    // What came when nothing was left to end does not count against a reader who takes his time.
+    let _ = held.map(|held| held.forget());
     // What the run leaves behind is waited for when the answer is dropped, after it was delivered.
     deliver(&answer, &options, copies)
 }
@@ -98,7 +98,7 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
     if error.json_wanted {
         let copies = Copies::open(options).unwrap_or_default();
         return deliver(
-            &Answer { doc, excerpt: None, leaving: None },
+            &Answer { doc, excerpt: None, policies: Vec::new(), leaving: None },
             &OutputOptions { format: Format::Json, ..OutputOptions::default() },
             copies,
         );

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::args::{CheckArgs, DoctorArgs, ExplainArgs, PolicyArgs, SchemaArgs, SchemaName, VerifyArgs};
-use super::deliver::{put, say};
+use super::deliver::{patient, put, say};
 use super::meant;
 use crate::policy::error::PolicyError;
 use crate::policy::load::load;
@@ -109,7 +109,7 @@ pub(super) fn print_json(value: &serde_json::Value) {
 
 /// `explain`: 0 allow, 75 ask, 126 deny, 127 not found, 125 unusable.
 pub fn explain_request(args: ExplainArgs, agent: Option<OsString>, around: &Surroundings) -> u8 {
-    let mut stdin = std::io::stdin();
+    let mut stdin = patient(0);
     let surroundings = meant::Surroundings { agent, stdin: &mut stdin };
     let request = match meant::request(args.ask, surroundings, args.json) {
         Ok(request) => request,

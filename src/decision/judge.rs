@@ -59,7 +59,12 @@ fn judge(
     let shorts =
         policies.iter().map(|p| command::shortlist(p, policies, word, agent)).collect::<Judged<Vec<_>>>()?;
     note_rules(trace, &shorts);
-    let (program, shorts) = command::identify(shorts, word)?;
+    let args: Vec<&[u8]> = words[1..].iter().map(|w| w.as_bytes()).collect();
+    let nameless = |shorts: &[Short<'_>]| {
+        let asked = Command { word, args: &args, agent, program: None, paths: Paths::Names };
+        judge_arguments(shorts, &asked, &mut Vec::new()).map(drop)
+    };
+    let (program, shorts) = command::identify(shorts, word, nameless)?;
     note(trace, "program", "found", repr(program.path.as_os_str().as_bytes()), None);
     let cwd = cwd::open(request.cwd.as_deref(), facts)?;
     sizes::check_words(&words)?;

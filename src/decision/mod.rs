@@ -15,6 +15,7 @@ mod examples;
 mod globs;
 mod hooked;
 mod judge;
+mod listed;
 mod open;
 mod paths;
 mod script;

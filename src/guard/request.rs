@@ -158,7 +158,7 @@ fn replacement(wanted: Value, seen: &Subject<'_>) -> Result<Option<Replacement>,
     };
     let key = if seen.tool.is_some() { "arguments" } else { "argv" };
     let value = fields.shift_remove(key);
-    nothing_else(&fields)?;
+    nothing_else(&fields, true)?;
     match (key, value) {
         ("arguments", Some(Value::Object(new))) => {
             Ok((seen.arguments != Some(&new)).then_some(Replacement::Arguments(new)))

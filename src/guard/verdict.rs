@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::LONGEST_REASON;
 use crate::hook::Heard;
-use crate::policy::model::Check;
+use crate::policy::model::{Check, CheckOn};
 use crate::request::quote::{escape_text, repr};
 
 /// What a check said.
@@ -40,18 +40,20 @@ pub struct Answer {
 /// The answer of a check.
 ///
 /// # Errors
-/// Why it gave none, to stand behind its name; safe to print.
+/// Why it gave none, to stand behind its name; safe to print. Of a check on an output it repeats nothing: that may be the
+/// output.
 pub fn of(heard: &Heard, check: &Check) -> Result<Answer, String> {
-    let Value::Object(mut fields) = heard.document()? else {
+    let quotes = check.on == CheckOn::Request;
+    let Value::Object(mut fields) = heard.document(quotes)? else {
         return Err("its answer is not an object".to_owned());
     };
     let verdict = fields.shift_remove("verdict");
     let reason = fields.shift_remove("reason");
     let replacement = fields.shift_remove("replacement").filter(|value| !value.is_null());
     if let Some(key) = fields.keys().next() {
-        return Err(format!("its answer has the unknown key {}", repr(cut(key).as_bytes())));
+        return Err(unknown("its answer has the unknown key", key, quotes));
     }
-    let said = said(verdict, replacement)?;
+    let said = said(verdict, replacement, quotes)?;
     if matches!(said, Said::Rewrite(_)) && !check.rewrites {
         return Err("it may not rewrite, because the policy does not say `rewrite = true`".to_owned());
     }
@@ -67,7 +69,7 @@ pub fn of(heard: &Heard, check: &Check) -> Result<Answer, String> {
     Ok(Answer { said, reason })
 }
 
-fn said(verdict: Option<Value>, replacement: Option<Value>) -> Result<Said, String> {
+fn said(verdict: Option<Value>, replacement: Option<Value>, quotes: bool) -> Result<Said, String> {
     let verdict = match verdict {
         Some(Value::String(text)) => text,
         Some(_) => return Err("the verdict in its answer is not a text".to_owned()),
@@ -83,11 +85,20 @@ fn said(verdict: Option<Value>, replacement: Option<Value>) -> Result<Said, Stri
         ("warn", None) => Ok(Said::Warn),
         ("block", None) => Ok(Said::Block),
         ("ask", None) => Ok(Said::Ask),
-        (other, _) => Err(format!("its verdict {} is unknown", repr(cut(other).as_bytes()))),
+        (other, _) => Err(unknown("its verdict is the unknown word", other, quotes)),
     }
 }
 
-/// An object with no other keys than these two, each a text where it is there.
+/// What a check wrote that means nothing, behind a sentence that may repeat it.
+fn unknown(sentence: &str, text: &str, quotes: bool) -> String {
+    if quotes {
+        format!("{sentence} {}", repr(cut(text).as_bytes()))
+    } else {
+        sentence.replacen(" the ", " an ", 1)
+    }
+}
+
+/// An object of an output with no other keys than these two, each a text where it is there.
 pub fn texts(mut fields: Map<String, Value>, keys: [&str; 2]) -> Result<[Option<String>; 2], String> {
     let mut found = [None, None];
     for (key, place) in keys.iter().zip(&mut found) {
@@ -97,14 +108,14 @@ pub fn texts(mut fields: Map<String, Value>, keys: [&str; 2]) -> Result<[Option<
             Some(_) => return Err(format!("the {key} of its replacement is not a text")),
         }
     }
-    nothing_else(&fields).map(|()| found)
+    nothing_else(&fields, false).map(|()| found)
 }
 
 /// Refuses what is left of a replacement.
-pub fn nothing_else(fields: &Map<String, Value>) -> Result<(), String> {
+pub fn nothing_else(fields: &Map<String, Value>, quotes: bool) -> Result<(), String> {
     match fields.keys().next() {
         None => Ok(()),
-        Some(key) => Err(format!("its replacement has the unknown key {}", repr(cut(key).as_bytes()))),
+        Some(key) => Err(unknown("its replacement has the unknown key", key, quotes)),
     }
 }
 
@@ -130,14 +141,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::policy::model::{CheckOn, Hook, Place, Severity};
+    use crate::policy::model::{Hook, Place, Severity};
 
     fn check(rewrites: bool) -> Check {
         let at = Place { file: Arc::from(Path::new("p.toml")), line: 3 };
         Check {
             name: "c".into(),
             at: at.clone(),
-            on: CheckOn::Output,
+            on: CheckOn::Request,
             matches: None,
             run: Hook { argv: Vec::new(), at },
             timeout: Duration::from_secs(1),
@@ -175,9 +186,9 @@ mod tests {
             ("{}", "has no verdict"),
             (r#"{"verdict": null}"#, "verdict in its answer is not a text"),
             (r#"{"verdict": true}"#, "verdict in its answer is not a text"),
-            (r#"{"verdict": "allow"}"#, "its verdict 'allow' is unknown"),
-            (r#"{"verdict": "PASS"}"#, "its verdict 'PASS' is unknown"),
-            (r#"{"verdict": "pass "}"#, "its verdict 'pass ' is unknown"),
+            (r#"{"verdict": "allow"}"#, "its verdict is the unknown word 'allow'"),
+            (r#"{"verdict": "PASS"}"#, "its verdict is the unknown word 'PASS'"),
+            (r#"{"verdict": "pass "}"#, "its verdict is the unknown word 'pass '"),
             (r#"{"verdict": "pass", "confidence": 1}"#, "the unknown key 'confidence'"),
             (r#"{"verdict": "pass", "verdict": "block"}"#, "key given twice"),
             (r#"{"verdict": "pass", "reason": 1}"#, "reason in its answer is not a text"),
@@ -192,6 +203,25 @@ mod tests {
         }
         let refusal = read(r#"{"verdict": "rewrite", "replacement": "x"}"#, false).unwrap_err();
         assert!(refusal.contains("it may not rewrite"), "{refusal}");
+    }
+
+    #[test]
+    fn of_an_output_a_failure_repeats_nothing() {
+        let output = Check { on: CheckOn::Output, ..check(true) };
+        for answer in [
+            r#"{"verdict": "s3cret"}"#,
+            r#"{"verdict": "pass", "s3cret": 1}"#,
+            r#"{"s3cret": 1, "s3cret": 2}"#,
+            r#"{"verdict": "pass", "reason": {"s3cret": 1}}"#,
+            r#"{"verdict": "pass"} s3cret"#,
+        ] {
+            let stdout = answer.as_bytes().to_vec();
+            let heard = Heard::Exited { code: 0, stdout, truncated: false, stderr: b"s3cret".to_vec() };
+            let refusal = of(&heard, &output).expect_err(answer);
+            assert!(!refusal.contains("s3cret"), "{refusal}");
+        }
+        let fields = Map::from_iter([("s3cret".to_owned(), Value::Null)]);
+        assert_eq!(texts(fields, ["stdout", "stderr"]).unwrap_err(), "its replacement has an unknown key");
     }
 
     #[test]

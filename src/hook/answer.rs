@@ -7,11 +7,12 @@ use crate::request::json;
 
 impl Heard {
     /// The document that it wrote: exactly one, with nothing but blanks around it, no key twice and no depth beyond that
-    /// of a request.
+    /// of a request. With `quotes` the reason may repeat what the program wrote; one that was given an output may have
+    /// written that.
     ///
     /// # Errors
     /// Why there is none, to stand behind the program's name; safe to print.
-    pub fn document(&self) -> Result<Value, String> {
+    pub fn document(&self, quotes: bool) -> Result<Value, String> {
         if let Some(why) = self.failure() {
             return Err(why);
         }
@@ -25,7 +26,8 @@ impl Heard {
         if text.trim().is_empty() {
             return Err("it gave no answer".to_owned());
         }
-        json::one_value(text).map_err(|why| format!("its answer is not one JSON document: {why}"))
+        let quoted = |why| if quotes { format!(": {why}") } else { String::new() };
+        json::one_value(text).map_err(|why| format!("its answer is not one JSON document{}", quoted(why)))
     }
 }
 
@@ -41,7 +43,7 @@ mod tests {
 
     #[test]
     fn one_document_with_blanks_around_it() {
-        assert_eq!(wrote(b"{\"a\": [1, null]}\n\t \n").document(), Ok(json!({"a": [1, null]})));
+        assert_eq!(wrote(b"{\"a\": [1, null]}\n\t \n").document(true), Ok(json!({"a": [1, null]})));
     }
 
     #[test]
@@ -60,8 +62,10 @@ mod tests {
             (deep.as_bytes(), "nested deeper"),
             (b"[9007199254740993.0]", "too large to be exact"),
         ] {
-            let refusal = wrote(stdout).document().expect_err(why);
+            let refusal = wrote(stdout).document(true).expect_err(why);
             assert!(refusal.contains(why), "{refusal}");
+            let refusal = wrote(stdout).document(false).expect_err(why);
+            assert!(!refusal.contains(':'), "{refusal}");
         }
     }
 
@@ -70,11 +74,11 @@ mod tests {
         let good = b"{\"verdict\":\"pass\"}".to_vec();
         let exited =
             |code, truncated| Heard::Exited { code, stdout: good.clone(), truncated, stderr: Vec::new() };
-        assert!(exited(0, false).document().is_ok());
+        assert!(exited(0, false).document(true).is_ok());
         for heard in
             [exited(1, false), exited(0, true), Heard::TimedOut, Heard::Cancelled(15), Heard::Stopped]
         {
-            assert!(heard.document().is_err(), "{heard:?}");
+            assert!(heard.document(true).is_err(), "{heard:?}");
         }
     }
 }

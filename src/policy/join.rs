@@ -11,7 +11,7 @@ use super::model::{
     AuditPolicy, EnvPolicy, Filesystem, Layer, Limits, Network, Place, Policy, Profile, ProgramName, Rule,
     SandboxPolicy, Source, Syntax, Tool, Verdict,
 };
-use super::schema::{Doc, File, ReadAudit, ReadNetwork, ReadRule, Span};
+use super::schema::{Doc, File, Mark, ReadAudit, ReadNetwork, ReadRules, Span};
 use oversight::{Gathered, Known};
 
 /// One file of a policy.
@@ -63,27 +63,23 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
     Ok(policy)
 }
 
-fn all_rules(parts: &[Part]) -> impl Iterator<Item = (&Doc, &ReadRule)> {
-    parts.iter().flat_map(|p| p.file.rules.iter().map(|r| (&p.doc, r)))
+fn all_rules(parts: &[Part]) -> impl Iterator<Item = (&Doc, &Rule, &Mark)> {
+    parts.iter().flat_map(|p| p.file.rules.iter().map(|(rule, mark)| (&p.doc, rule, mark)))
 }
 
 /// An id names one rule. The same short entry in two files is one and the same.
 fn unique_ids(parts: &[Part]) -> Result<(), PolicyError> {
-    let mut seen: HashMap<&str, &ReadRule> = HashMap::with_capacity(all_rules(parts).count());
-    for (doc, read) in all_rules(parts) {
-        match seen.entry(&read.rule.id) {
-            Entry::Occupied(first) if !(first.get().short && read.short) => {
-                let first = first.get();
-                let message = format!(
-                    "the rule id `{}` is used twice, first at {}",
-                    read.rule.id,
-                    place(&first.rule.at)
-                );
-                return Err(doc.error(&read.id, message).hint("give this rule another id"));
+    let mut seen: HashMap<&str, (&Rule, bool)> = HashMap::with_capacity(all_rules(parts).count());
+    for (doc, rule, mark) in all_rules(parts) {
+        match seen.entry(&rule.id) {
+            Entry::Occupied(first) if !(first.get().1 && mark.short) => {
+                let first = place(&first.get().0.at);
+                let message = format!("the rule id `{}` is used twice, first at {first}", rule.id);
+                return Err(doc.error(&mark.id, message).hint("give this rule another id"));
             }
             Entry::Occupied(_) => {}
             Entry::Vacant(free) => {
-                free.insert(read);
+                free.insert((rule, mark.short));
             }
         }
     }
@@ -107,8 +103,8 @@ fn unique_tools(parts: &[Part]) -> Result<(), PolicyError> {
 fn one_namespace(parts: &[Part]) -> Result<(), PolicyError> {
     for part in parts {
         for (name, (_, span)) in &part.file.tools {
-            if let Some((_, read)) = all_rules(parts).find(|(_, read)| read.rule.id == *name) {
-                let message = format!("the tool `{name}` has the id of a rule, at {}", place(&read.rule.at));
+            if let Some((_, rule, _)) = all_rules(parts).find(|(_, rule, _)| rule.id == *name) {
+                let message = format!("the tool `{name}` has the id of a rule, at {}", place(&rule.at));
                 return Err(part
                     .doc
                     .error(span, message)
@@ -121,18 +117,21 @@ fn one_namespace(parts: &[Part]) -> Result<(), PolicyError> {
 
 /// The short `allow` accepts any arguments, so beside it every limit of a `[[rule]]` would be idle.
 fn short_beside_rule(parts: &[Part]) -> Result<(), PolicyError> {
+    let short = |&(_, rule, mark): &(_, &Rule, &Mark)| mark.short && rule.decision == Verdict::Allow;
+    let mut names: Vec<_> = all_rules(parts).filter(short).map(|(_, rule, _)| &rule.programs[0]).collect();
+    names.sort_unstable();
     let mut ruled: HashMap<&ProgramName, &Rule> = HashMap::new();
-    for (_, read) in all_rules(parts).filter(|(_, r)| !r.short) {
-        for name in &read.rule.programs {
-            ruled.entry(name).or_insert(&read.rule);
+    for (_, rule, _) in all_rules(parts).filter(|(_, _, mark)| !mark.short) {
+        for name in rule.programs.iter().filter(|name| names.binary_search(name).is_ok()) {
+            ruled.entry(name).or_insert(rule);
         }
     }
-    for (doc, read) in all_rules(parts).filter(|(_, r)| r.short && r.rule.decision == Verdict::Allow) {
-        let name = &read.rule.programs[0];
+    for (doc, rule, mark) in all_rules(parts).filter(short) {
+        let name = &rule.programs[0];
         if let Some(rule) = ruled.get(name) {
             let shown = printable(&name.as_os_str().to_string_lossy());
             let message = format!("`{shown}` in `allow` also has a [[rule]], at {}", place(&rule.at));
-            return Err(doc.error(&read.id, message).hint(
+            return Err(doc.error(&mark.id, message).hint(
                 "keep one of the two: `allow` accepts any arguments, so the limits of the [[rule]] would never count",
             ));
         }
@@ -165,9 +164,10 @@ struct Joined {
 impl Joined {
     fn add(&mut self, index: usize, file: File) {
         if self.rules.is_empty() {
-            // The first file's rules are not copied again.
-            let kept = file.rules.into_iter().filter(|r| !r.short || self.short.insert(r.rule.id.clone()));
-            self.rules = kept.map(|read| read.rule).collect();
+            // In one file no short entry stands twice, so the first file's rules stay where they are.
+            let short = file.rules.iter().filter(|(_, mark)| mark.short);
+            self.short = short.map(|(rule, _)| rule.id.clone()).collect();
+            self.rules = file.rules.rules;
         } else {
             self.more_rules(file.rules);
         }
@@ -193,11 +193,11 @@ impl Joined {
         }
     }
 
-    fn more_rules(&mut self, rules: Vec<ReadRule>) {
-        self.rules.reserve(rules.len());
-        for read in rules {
-            if !read.short || self.short.insert(read.rule.id.clone()) {
-                self.rules.push(read.rule);
+    fn more_rules(&mut self, more: ReadRules) {
+        self.rules.reserve(more.rules.len());
+        for (rule, mark) in more.rules.into_iter().zip(more.marks) {
+            if !mark.short || self.short.insert(rule.id.clone()) {
+                self.rules.push(rule);
             }
         }
     }

@@ -16,8 +16,8 @@ use super::template::placeholders;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
-    /// `limits_without_effect`, `missing_path`, `starts_nothing`, `starting_daemon`, `text_becomes_code`, `unused_parameter`, `no_name`,
-    /// `hook_unusable`, `untrusted_file`,
+    /// `limits_without_effect`, `missing_path`, `starts_nothing`, `loader`, `starting_daemon`, `text_becomes_code`,
+    /// `unused_parameter`, `no_name`, `hook_unusable`, `untrusted_file`,
     /// `switch_directory_missing`, `self_approval`, `never_told`, `rate_without_parameter`, `rate_parameter_optional`,
     /// `sum_of_negatives`, `alert_never_fires`, `never_asks`.
     pub code: &'static str,

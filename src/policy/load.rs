@@ -1,8 +1,10 @@
 //! From a path to a compiled [`Policy`]: open, trust, hash, parse, follow `extends`, join.
 
-use std::fs::{File as OsFile, OpenOptions};
+use std::ffi::CString;
+use std::fs::File as OsFile;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +15,8 @@ use super::join::{Part, join};
 use super::model::{Policy, Source};
 use super::schema::{self, Doc, Span};
 use super::trust::{self, TrustError};
-use crate::sys::hex;
 use crate::sys::text::{read_shared, shared_text};
+use crate::sys::{fd, hex};
 
 /// The largest policy file, in bytes.
 pub const MAX_FILE: usize = 1 << 20;
@@ -124,15 +126,15 @@ struct Opened {
 
 /// Opens without waiting (a pipe or a device never hangs) and without gaining a terminal, then tests.
 fn open(path: &Path, uid: u32) -> Result<Opened, PolicyError> {
-    let flags = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-    let file =
-        OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|e| cannot_open(path, &e))?;
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| cannot_open(path, &e.into()))?;
+    let flags = libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK;
+    let file = OsFile::from(fd::open(&name, flags).map_err(|e| cannot_open(path, &e))?);
     let meta = file.metadata().map_err(|e| unreadable(path, &e))?;
     if !meta.is_file() {
         let message = format!("a policy has to be a regular file, this is {}", trust::file_kind(&meta));
         return Err(PolicyError::file(ErrorKind::Malformed, path, message));
     }
-    trust::check(&file, path, uid).map_err(|e| untrusted(path, &e))?;
+    trust::check_found(&meta, path, uid).map_err(|e| untrusted(path, &e))?;
     let canonical = trust::check_way(path, uid).map_err(|e| untrusted(path, &e))?;
     let identity = (meta.dev(), meta.ino());
     let named = std::fs::symlink_metadata(&canonical).map_err(|e| unreadable(path, &e))?;

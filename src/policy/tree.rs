@@ -100,7 +100,7 @@ struct Node {
 
 /// Whether two keys are the same, without a call for the few bytes that most of them have.
 #[inline]
-pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+fn same(a: &[u8], b: &[u8]) -> bool {
     match a.len() {
         len if len != b.len() => false,
         // From both ends: the two pieces may overlap.
@@ -210,19 +210,25 @@ impl<'t> Tree<'t> {
 
     /// The key as it is meant; empty in a list.
     pub fn key(&self, id: Id) -> &str {
-        let (whole, range) = self.key_in(id);
+        let (whole, range) = self.key_in(id, self.node(id));
         whole.get(range).unwrap_or_default()
     }
 
     /// The same as bytes.
     pub fn key_bytes(&self, id: Id) -> &[u8] {
-        let (whole, range) = self.key_in(id);
+        self.named(id, self.node(id))
+    }
+
+    /// The same of a node that was looked up already.
+    #[inline(always)]
+    fn named(&self, id: Id, node: &Node) -> &[u8] {
+        let (whole, range) = self.key_in(id, node);
         &whole.as_bytes()[range]
     }
 
     /// The text that a node's key is a part of, and which part.
-    fn key_in(&self, id: Id) -> (&str, Range<usize>) {
-        let node = self.node(id);
+    #[inline(always)]
+    fn key_in(&self, id: Id, node: &Node) -> (&str, Range<usize>) {
         let Range { start, end } = node.key.range();
         if node.is(Node::DECODED_KEY) {
             return self.key_in_decoded(id);
@@ -271,12 +277,61 @@ impl<'t> Tree<'t> {
     }
 
     fn get_tagged(&self, table: Id, key: &str, tag: u16) -> Option<Id> {
-        self.children(table).find(|id| self.node(*id).tag == tag && same(self.key_bytes(*id), key.as_bytes()))
+        let mut id = self.node(table).first();
+        while id != 0 {
+            let node = self.node(id);
+            if node.tag == tag && same(self.named(id, node), key.as_bytes()) {
+                return Some(id);
+            }
+            id = node.next;
+        }
+        None
+    }
+
+    /// The first key of a table, as the text goes, that is none of `keys`.
+    pub fn unknown(&self, table: Id, keys: &[&str]) -> Option<Id> {
+        let mut first: Option<Id> = None;
+        // Most files write the keys in the order in which the manual has them.
+        let mut from = 0;
+        let mut id = self.node(table).first();
+        while id != 0 {
+            let node = self.node(id);
+            match self.position(id, node, keys, from) {
+                Some(at) => from = at + 1,
+                None if first.is_some_and(|f| self.node(f).key.start < node.key.start) => {}
+                None => first = Some(id),
+            }
+            id = node.next;
+        }
+        first
+    }
+
+    /// Where a node's key stands in `keys`, looked for from `from` on and then from the start.
+    #[inline]
+    fn position(&self, id: Id, node: &Node, keys: &[&str], from: usize) -> Option<usize> {
+        let key = self.named(id, node);
+        let mut at = from;
+        for _ in 0..keys.len() {
+            if at >= keys.len() {
+                at = 0;
+            }
+            if same(key, keys[at].as_bytes()) {
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
     }
 
     /// Which keys a table may have, as [`bit`]s: most keys that it does not have are known by it.
     pub fn present(&self, table: Id) -> u64 {
-        self.children(table).fold(0, |all, id| all | bit_of(self.node(id).tag))
+        let (mut all, mut id) = (0, self.node(table).first());
+        while id != 0 {
+            let node = self.node(id);
+            all |= bit_of(node.tag);
+            id = node.next;
+        }
+        all
     }
 }
 

@@ -83,6 +83,14 @@ pub fn check(fd: impl AsFd, what: &Path, uid: u32) -> Result<(), TrustError> {
     owned(fd, what, [0, uid, uid])
 }
 
+/// As [`check`], of what was already found of an open file.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_found(meta: &fs::Metadata, what: &Path, uid: u32) -> Result<(), TrustError> {
+    belongs((meta.uid(), meta.mode()), what, [0, uid, uid])
+}
+
 /// As [`check`], for a file that the system may have installed: it may belong to the owner of `/` too, for the reason
 /// that [`check_way`] has.
 ///
@@ -95,12 +103,16 @@ pub fn check_installed(fd: impl AsFd, what: &Path, uid: u32) -> Result<(), Trust
 fn owned(fd: impl AsFd, what: &Path, trusted: [u32; 3]) -> Result<(), TrustError> {
     let stat = nix::sys::stat::fstat(fd)
         .map_err(|e| TrustError { path: what.to_owned(), problem: Problem::Io(e.into()) })?;
+    belongs((stat.st_uid, stat.st_mode), what, trusted)
+}
+
+fn belongs((uid, mode): (u32, u32), what: &Path, trusted: [u32; 3]) -> Result<(), TrustError> {
     let wrong = |problem| Err(TrustError { path: what.to_owned(), problem });
-    if !trusted.contains(&stat.st_uid) {
-        return wrong(Problem::ForeignOwner(stat.st_uid));
+    if !trusted.contains(&uid) {
+        return wrong(Problem::ForeignOwner(uid));
     }
-    if stat.st_mode & WRITABLE != 0 {
-        return wrong(Problem::WritableByOthers(stat.st_mode & 0o7777));
+    if mode & WRITABLE != 0 {
+        return wrong(Problem::WritableByOthers(mode & 0o7777));
     }
     Ok(())
 }

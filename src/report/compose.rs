@@ -164,6 +164,7 @@ impl ResultDoc {
             );
         }
         self.sandbox = Some(sandbox_doc(&ended.enforced));
+        self.bounds.clone_from(&ended.enforced.bounds);
         self.streams(&ended.stdout, &ended.stderr);
         let signal = self.ending(ended);
         self.exit_status = match (self.status, ended.limit) {
@@ -271,6 +272,7 @@ impl ResultDoc {
             stdout: self.stdout.as_deref().unwrap_or_default(),
             stderr: self.stderr.as_deref().unwrap_or_default(),
         });
+        self.text.push_str(&self.hints());
         if !matches!(self.status, Status::Ok | Status::NonzeroExit) {
             self.reason =
                 Some(self.text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned());

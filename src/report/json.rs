@@ -63,6 +63,32 @@ pub fn to_line<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::E
     String::from_utf8(out).map_err(|e| serde_json::Error::io(io::Error::other(e)))
 }
 
+/// The same, made no further than to `most` bytes; `None` where there are more.
+pub fn to_line_within<T: Serialize + ?Sized>(value: &T, most: usize) -> Option<String> {
+    let mut out = Bounded { bytes: Vec::with_capacity(1024), most };
+    value.serialize(&mut Serializer::with_formatter(&mut out, Safe)).ok()?;
+    String::from_utf8(out.bytes).ok()
+}
+
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The same written out as it is made: a result with much output is several times as long as that, and is held only once.
 ///
 /// # Errors
@@ -88,6 +114,14 @@ mod tests {
         let line = to_line(hostile).unwrap();
         assert_eq!(line, "\"a\\n\\u001b[2K\\u007f\\u009b\\u2028\\u202e\\u2066\\udb40\\udc41\\\"\\\\é\"");
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), hostile);
+    }
+
+    #[test]
+    fn a_bound_holds_to_the_byte() {
+        let text = "a\u{1b}\u{e9}".repeat(700);
+        let line = to_line(&text).unwrap();
+        assert_eq!(to_line_within(&text, line.len()).as_ref(), Some(&line));
+        assert_eq!(to_line_within(&text, line.len() - 1), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod compose;
 mod guarded;
+mod hints;
 pub mod json;
 pub mod offer;
 pub mod result;

@@ -4,6 +4,7 @@
 //! document is plain data: the spine fills it in, and nothing here knows where a figure came from.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::policy::model::Severity;
+use crate::sandbox::bounds::Bounds;
 
 use super::json;
 use super::status::Status;
@@ -83,6 +85,9 @@ pub struct ResultDoc {
     /// The run changed what the workspace protects: `warnings` say what.
     #[serde(skip)]
     pub planted: bool,
+    /// What was kept from the run, where that can be told: `text` says what of it a failed run may have met.
+    #[serde(skip)]
+    pub bounds: Option<Rc<Bounds>>,
 }
 
 /// What one check said.
@@ -282,6 +287,7 @@ impl ResultDoc {
             error: None,
             checks: Vec::new(),
             planted: false,
+            bounds: None,
         }
     }
 

@@ -180,7 +180,7 @@ impl ResultDoc {
 
     /// The text of a run that came to its own end, with this in the place of its standard output.
     pub(super) fn ran_text_of(&self, stdout: &str) -> String {
-        text::ran(&text::Ran {
+        let text = text::ran(&text::Ran {
             status: self.status,
             exit_status: self.exit_status,
             signal: None,
@@ -188,7 +188,8 @@ impl ResultDoc {
             limit_value: None,
             stdout,
             stderr: self.stderr.as_deref().unwrap_or_default(),
-        })
+        });
+        text + &self.hints()
     }
 
     /// What a tool says of its command's end: how much of the output the text holds, and whether a failing exit is a

@@ -140,6 +140,11 @@ impl ResultDoc {
         serde_json::from_str(line)
     }
 
+    /// The line that it is put away as; `None` where that is longer than `most` bytes.
+    pub fn to_line_within(&self, most: usize) -> Option<String> {
+        json::to_line_within(self, most)
+    }
+
     /// A person has to decide whether the output goes out. Nothing of it is left; the figures of the run are, for the record
     /// of it, until [`ResultDoc::conceal`].
     pub fn withheld(&mut self, by: &Withholding) {

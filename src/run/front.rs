@@ -64,9 +64,8 @@ fn ends<'s>(c: &Confinement, sinks: &'s mut Sinks, identity: Identity) -> io::Re
         // Else the run could not open its own `/dev/stdout` again, or read what a pipe of ours feeds it.
         let ours = !matches!(c.input, Input::Null | Input::File(_));
         for end in [&out_child, &err_child].into_iter().chain(ours.then_some(&input)) {
-            // Already ours inside a run of another guardexec, which may change no owner.
-            let found = nix::sys::stat::fstat(end)?;
-            if (found.st_uid, found.st_gid) != (uid, gid) {
+            // A pipe is its maker's: already right inside a run of another guardexec, which may change no owner.
+            if (uid, gid) != process::ids() {
                 std::os::unix::fs::fchown(end, Some(uid), Some(gid))?;
             }
         }
@@ -195,8 +194,9 @@ pub fn attempt(
     let deadlines = Deadlines::new(began, &c.limits);
     let (control_far, ground, backstop) =
         (fd::above_stdio(far)?, layers.ground.as_ref(), deadlines.backstop());
-    let (limits, pids_exact) = (&c.limits, pids_exact(pids));
-    let task = Task { control: control_far, namespace, ground, plan, cgroup, limits, pids_exact, backstop };
+    let (limits, pids_exact, tmp) = (&c.limits, pids_exact(pids), layers.tmp.as_ref());
+    let task =
+        Task { control: control_far, namespace, ground, plan, cgroup, tmp, limits, pids_exact, backstop };
     let (pid, pidfd) = match launch(c, flags(c, namespace), task)? {
         Ok(keeper) => keeper,
         Err((step @ Step::WorkingDirectory, errno)) => {
@@ -349,8 +349,8 @@ fn settle(verdict: Verdict, streams: [Stream<'_>; 2], enforced: Enforced, limits
         limits_how,
         unreaped: verdict.unreaped || account.is_some_and(|a| a.unreaped),
         planted: false,
-        sockets_refused: Vec::new(),
         unpassed,
+        sockets_refused: Vec::new(),
         warnings,
         leaving: None,
     }

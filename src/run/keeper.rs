@@ -22,6 +22,7 @@ use crate::sandbox::Step;
 use crate::sandbox::cgroup::Cgroup;
 use crate::sandbox::layers::GroundWork;
 use crate::sandbox::namespace::{Namespace, Proc};
+use crate::sandbox::tmp::TmpDir;
 use crate::sys::process::{self, Pid, Usage, Waited};
 use crate::sys::signal::{SignalSet, Signals, keeper_signals};
 use crate::sys::{errno_of, fd};
@@ -41,6 +42,8 @@ pub struct Task<'a> {
     pub plan: Plan<'a>,
     /// The run's cgroup, if it has one.
     pub cgroup: Option<&'a Cgroup>,
+    /// The run's private tmp, where it is a directory of the host.
+    pub tmp: Option<&'a TmpDir>,
     /// The limits to watch.
     pub limits: &'a EffectiveLimits,
     /// Whether the kernel holds the run's own tasks to `pids`.
@@ -107,6 +110,7 @@ struct Keeper<'a> {
     control: OwnedFd,
     held: Held,
     cgroup: Option<&'a Cgroup>,
+    tmp: Option<&'a TmpDir>,
     mask: SignalSet,
     main: Pid,
     main_ended: bool,
@@ -161,7 +165,11 @@ impl<'a> Keeper<'a> {
         let (held, listing) = hold(&task).unwrap_or_else(|(step, errno)| fail(step, errno));
         let _ = process::set_dumpable(false);
         task.plan.keeper = process::own_pid();
-        let Some(ignored) = told_to_start(task.control.as_fd()) else { process::exit_now(0) };
+        let Some(ignored) = told_to_start(task.control.as_fd()) else {
+            // Nothing has used it.
+            task.tmp.into_iter().for_each(TmpDir::remove);
+            process::exit_now(0)
+        };
         task.plan.ignored = ignored.and(Signals::of(&super::END_SIGNALS));
         let main = start_child(&task).unwrap_or_else(|report| {
             let _ = message::send(task.control.as_fd(), &report);
@@ -176,6 +184,7 @@ impl<'a> Keeper<'a> {
             control: task.control,
             held,
             cgroup: task.cgroup,
+            tmp: task.tmp,
             mask,
             main,
             main_ended: false,
@@ -338,5 +347,6 @@ impl<'a> Keeper<'a> {
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
         }
+        self.tmp.into_iter().for_each(TmpDir::remove);
     }
 }

@@ -132,10 +132,10 @@ pub struct Ended {
     pub unreaped: bool,
     /// The run changed what the workspace protects; what it planted was set aside, or is spoken of in `warnings`.
     pub planted: bool,
-    /// Unix sockets that the run wanted to connect to and that the policy does not list, the first few.
-    pub sockets_refused: Vec<Vec<u8>>,
     /// What of the output could not be passed on, and why; `None` also where its reader went away.
     pub unpassed: Option<String>,
+    /// Unix sockets that the run wanted to connect to and that the policy does not list, the first few.
+    pub sockets_refused: Vec<Vec<u8>>,
     /// Sentences for the result's `warnings`.
     pub warnings: Vec<String>,
     /// The keeper, where the tree is dead and it has yet to end itself. To be dropped when the result is told.

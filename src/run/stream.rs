@@ -12,6 +12,11 @@ pub const PIECE: usize = 64 << 10;
 /// A pipe that polls writable takes this much without waiting (`PIPE_BUF`, pipe(7)).
 const PIPE_BUF: usize = 4096;
 
+/// What the child may write ahead where more than a little is passed on. With the usual 64 KiB a fast writer and we wake
+/// each other for every few KiB; with a reader behind us that keeps two processors busier than the bytes do. More would
+/// use up what one user's pipes may take together (64 MiB) in too few runs.
+const AHEAD: i32 = 512 << 10;
+
 /// Where the child's output goes besides the capture.
 #[derive(Debug, Default)]
 pub struct Sinks {
@@ -163,13 +168,14 @@ pub struct Stream<'s> {
     pipe: Option<OwnedFd>,
     kept: Captured,
     pass: Option<&'s mut PassThrough>,
+    widened: bool,
 }
 
 impl<'s> Stream<'s> {
     /// The reading end of a pipe, made non-blocking.
     pub fn new(pipe: OwnedFd, kept: Captured, pass: Option<&'s mut PassThrough>) -> io::Result<Stream<'s>> {
         fd::set_nonblocking(pipe.as_fd(), true)?;
-        Ok(Stream { pipe: Some(pipe), kept, pass })
+        Ok(Stream { pipe: Some(pipe), kept, pass, widened: false })
     }
 
     /// No writer is left and all was read.
@@ -205,6 +211,11 @@ impl<'s> Stream<'s> {
             Ok(n) => {
                 self.kept.push(&buffer[..n]);
                 if let Some(pass) = &mut self.pass {
+                    if !self.widened && self.kept.total() >= PIECE as u64 {
+                        self.widened = true;
+                        // Refused to a user with many pipes, and only slower without.
+                        let _ = fd::widen_pipe(pipe.as_fd(), AHEAD);
+                    }
                     pass.offer(&buffer[..n]);
                 }
                 Took::Bytes

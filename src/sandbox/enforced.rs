@@ -1,5 +1,8 @@
 //! What is really on: filled in from what was done, never from what was asked for.
 
+use std::rc::Rc;
+
+use super::bounds::Bounds;
 use crate::policy::model::{Layer, Profile};
 
 /// Which layers hold a run, and by which mechanism.
@@ -11,6 +14,8 @@ pub struct Enforced {
     pub on: Vec<(Layer, String)>,
     /// Layers that the profile wants and that are not on.
     pub missing: Vec<Layer>,
+    /// What that keeps from the run; `None` under `host`.
+    pub bounds: Option<Rc<Bounds>>,
 }
 
 impl Enforced {
@@ -20,7 +25,7 @@ impl Enforced {
             Profile::Host => Vec::new(),
             Profile::Workspace | Profile::Strict => Layer::ALL.to_vec(),
         };
-        Enforced { profile, on: Vec::new(), missing }
+        Enforced { profile, on: Vec::new(), missing, bounds: None }
     }
 
     /// Records that a layer is on.

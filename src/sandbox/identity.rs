@@ -19,6 +19,7 @@ use nix::unistd::{Uid, User};
 
 use super::raw::Errno;
 use super::raw::credentials as raw;
+use crate::sys::fd;
 
 /// The first number of runs' own users.
 const FIRST: u32 = 1_900_000_000;
@@ -136,7 +137,8 @@ pub fn choose(user: Option<&str>, needs: &[Need]) -> Result<Identity, Error> {
     if !may_change_user() {
         return Ok(Identity::PowerlessRoot);
     }
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = fd::read_whole(c"/proc/self/uid_map").unwrap_or_default();
+    let map = String::from_utf8_lossy(&map);
     Ok(automatic(drawn().filter(|own| maps(&map, *own)).unwrap_or(NOBODY), needs))
 }
 
@@ -190,7 +192,8 @@ fn reachable(need: &Need, uid: u32, gid: u32) -> bool {
     on_the_way && need.path.metadata().is_ok_and(|metadata| permits(&metadata, uid, gid, need.bits))
 }
 
-fn permits(metadata: &Metadata, uid: u32, gid: u32, bits: u32) -> bool {
+/// Whether the mode gives the user these bits of one class.
+pub(super) fn permits(metadata: &Metadata, uid: u32, gid: u32, bits: u32) -> bool {
     let class = if metadata.uid() == uid {
         metadata.mode() >> 6
     } else if metadata.gid() == gid {
@@ -236,7 +239,8 @@ fn can(capability: u32) -> bool {
 
 /// Whether this process may become another user.
 pub(crate) fn may_change_user() -> bool {
-    can(CAP_SETUID) && can(CAP_SETGID)
+    let both = 1 << CAP_SETUID | 1 << CAP_SETGID;
+    raw::capabilities().is_ok_and(|[effective, ..]| effective & both == both)
 }
 
 /// What [`apply`] will do.

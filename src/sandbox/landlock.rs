@@ -106,8 +106,6 @@ pub struct Prepared {
     pub late: Vec<Rule>,
     /// The ABI it was made for.
     pub abi: u32,
-    /// Handled file system rights.
-    pub handled: u64,
 }
 
 impl Prepared {
@@ -134,7 +132,7 @@ impl Prepared {
         let composed = |rules: &[PathRule]| -> Result<Vec<Rule>, Error> {
             rules.iter().map(|rule| Rule::new(rule, handled)).collect()
         };
-        Ok(Prepared { fd, rules: composed(&view.rules)?, late: composed(&view.late)?, abi, handled })
+        Ok(Prepared { fd, rules: composed(&view.rules)?, late: composed(&view.late)?, abi })
     }
 
     /// The same, filled at once.
@@ -154,7 +152,7 @@ impl Prepared {
         let missing = [libc::ENOENT, libc::ENOTDIR, libc::EACCES, libc::ELOOP];
         let mut skipped = Vec::new();
         for rule in &self.rules {
-            match rule.add(self.fd.as_raw_fd(), self.handled, &missing) {
+            match rule.add(self.fd.as_raw_fd(), &missing) {
                 Ok(true) => {}
                 Ok(false) => skipped.push(rule.shown()),
                 Err(errno) => return Err(Error::Path(rule.shown(), errno)),
@@ -195,12 +193,6 @@ fn dir_rights(access: Access) -> u64 {
     rights
 }
 
-/// The part of `rights` that a rule on something of this mode may name here.
-fn rights_for(mode: u32, rights: u64, handled: u64) -> u64 {
-    let possible = if raw::is_dir(mode) { u64::MAX } else { right::OF_FILES };
-    rights & possible & handled
-}
-
 impl Rule {
     fn new(rule: &PathRule, handled: u64) -> Result<Rule, Error> {
         let dir_rights = dir_rights(rule.access) & handled;
@@ -212,16 +204,22 @@ impl Rule {
     }
 
     /// Adds it; false where an optional path is `missing`. Raw calls only.
-    fn add(&self, ruleset: RawFd, handled: u64, missing: &[Errno]) -> Result<bool, Errno> {
+    fn add(&self, ruleset: RawFd, missing: &[Errno]) -> Result<bool, Errno> {
         let fd = match raw::open_path(&self.path) {
             Ok(fd) => fd,
             Err(errno) if self.optional && missing.contains(&errno) => return Ok(false),
             Err(errno) => return Err(errno),
         };
-        let rights = rights_for(raw::mode_of(fd.as_fd())?, self.dir_rights, handled);
-        // Nothing of what is granted there is handled by this ABI.
-        if rights != 0 {
-            raw::landlock_add(ruleset, fd.as_fd(), rights)?;
+        // Rights on what a directory holds are refused for anything else: that tells what this is without asking.
+        for rights in [self.dir_rights, self.dir_rights & right::OF_FILES] {
+            // Nothing of what is granted there is handled by this ABI.
+            if rights == 0 {
+                break;
+            }
+            match raw::landlock_add(ruleset, fd.as_fd(), rights) {
+                Err(libc::EINVAL) if rights & !right::OF_FILES != 0 => {}
+                added => return added.map(|()| true),
+            }
         }
         Ok(true)
     }
@@ -235,9 +233,9 @@ fn c_path(path: &Path) -> Result<CString, Error> {
 ///
 /// # Errors
 /// The number of the rule that failed, and the errno.
-pub fn add_late(ruleset: RawFd, rules: &[Rule], handled: u64) -> Result<(), (usize, Errno)> {
+pub fn add_late(ruleset: RawFd, rules: &[Rule]) -> Result<(), (usize, Errno)> {
     for (i, rule) in rules.iter().enumerate() {
-        rule.add(ruleset, handled, &[libc::ENOENT, libc::ENOTDIR]).map_err(|errno| (i, errno))?;
+        rule.add(ruleset, &[libc::ENOENT, libc::ENOTDIR]).map_err(|errno| (i, errno))?;
     }
     Ok(())
 }

@@ -5,13 +5,12 @@
 //! layer that the policy requires makes the attempt an error before anything runs.
 
 use std::ffi::CString;
-use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::bounds::Bounds;
 use super::door::Door;
 use super::identity::{self, Identity};
 use super::mount::keep::Kept;
@@ -23,7 +22,9 @@ use super::view::{self, Inputs, View};
 use super::{Confinement as Job, Enforced, PrepareError, Prepared, Stage, Step, landlock};
 use crate::decision::Wanted;
 use crate::policy::model::{Layer, NetworkMode, Profile};
+use crate::sys::path::{is_same, is_within};
 
+mod bounds;
 mod filter;
 mod guarded;
 mod input;
@@ -67,7 +68,7 @@ pub struct Layers {
     /// The ruleset, which has still to be filled.
     rules: Option<Rc<landlock::Prepared>>,
     /// A private tmp without mounts; removed with this.
-    tmp: Option<TmpDir>,
+    pub tmp: Option<TmpDir>,
 }
 
 impl Layers {
@@ -112,8 +113,7 @@ impl GroundWork {
     pub fn apply(&self) -> Result<(), i32> {
         mount::apply(&self.mounts).map_err(|(_, errno)| errno)?;
         if let Some(rules) = &self.late {
-            landlock::add_late(rules.fd.as_raw_fd(), &rules.late, rules.handled)
-                .map_err(|(_, errno)| errno)?;
+            landlock::add_late(rules.fd.as_raw_fd(), &rules.late).map_err(|(_, errno)| errno)?;
         }
         if self.loopback {
             super::raw::process::loopback_up()?;
@@ -158,6 +158,8 @@ struct Builder<'a> {
     granted_root: bool,
     /// Where a private tmp can be, once that was looked up.
     places: Option<TmpPlaces>,
+    /// What is kept from the run.
+    bounds: Option<Bounds>,
     /// What the run may write.
     writable: Vec<PathBuf>,
     /// Why there is no door to the listed sockets.
@@ -196,6 +198,7 @@ impl<'a> Builder<'a> {
             why: Vec::new(),
             granted_root: false,
             places: None,
+            bounds: None,
             writable: Vec::new(),
             shut: None,
         };
@@ -255,15 +258,19 @@ impl<'a> Builder<'a> {
         let view = view::view(&inputs)
             .map_err(|e| PrepareError::Policy(format!("cannot make the run's view: {e}")))?;
         self.layers.warnings.extend_from_slice(&view.warnings);
-        self.granted_root = view.rules.iter().chain(&view.late).any(|rule| rule.path == Path::new("/"));
+        self.granted_root =
+            view.rules.iter().chain(&view.late).any(|rule| is_same(&rule.path, Path::new("/")));
         self.unmade(&view)?;
         let mut kept = self.workspace();
         self.refuse(&view);
         self.writable.clone_from(&view.writable);
-        kept.read_only.retain(|path| view.writable.iter().any(|dir| path.starts_with(dir)));
+        kept.read_only.retain(|path| view.writable.iter().any(|dir| is_within(path, dir)));
         let rules = self.landlock(&view)?;
         if self.ground.namespaces {
-            return self.mounts(&view, kept, rules);
+            let read_only = kept.read_only.clone();
+            self.mounts(&view, kept, rules)?;
+            self.bound(view, read_only, exec, tmp);
+            return Ok(());
         }
         self.recorded(&view)?;
         let mut holes: Vec<&Path> = view.holes().collect();
@@ -272,6 +279,7 @@ impl<'a> Builder<'a> {
         if !lists.map.is_empty() {
             self.unheld(Layer::Filesystem, "[filesystem] map needs a mount namespace".into());
         }
+        self.bound(view, Vec::new(), exec, tmp);
         Ok(())
     }
 
@@ -298,7 +306,7 @@ impl<'a> Builder<'a> {
                 let late = !self.ground.namespaces;
                 let apply = move || {
                     if late {
-                        landlock::add_late(fd, &shared.late, shared.handled).map_err(|(_, errno)| errno)?;
+                        landlock::add_late(fd, &shared.late).map_err(|(_, errno)| errno)?;
                     }
                     landlock::apply(fd)
                 };
@@ -345,8 +353,8 @@ impl<'a> Builder<'a> {
                 .set(Layer::Tmp, format!("private tmpfs of {size} bytes on {}", mounts.tmp.display()));
         }
         let path = CString::new(self.job.cwd.as_os_str().as_bytes()).map_err(std::io::Error::from)?;
-        let judged = fs::File::from(self.job.cwd_fd.try_clone()?).metadata()?;
-        let cwd = (path, judged.dev(), judged.ino());
+        let judged = nix::sys::stat::fstat(&self.job.cwd_fd).map_err(std::io::Error::from)?;
+        let cwd = (path, judged.st_dev, judged.st_ino);
         self.layers.ground = Some(GroundWork { mounts, late: rules, cwd, loopback: self.wanted.loopback });
         Ok(())
     }
@@ -376,6 +384,7 @@ impl<'a> Builder<'a> {
             self.wanted.require.iter().copied().filter(|layer| !self.layers.enforced.has(*layer)).collect();
         if lacking.is_empty() {
             self.readback();
+            self.bounded();
             return Ok(self.layers);
         }
         self.why.retain(|(layer, _)| lacking.contains(layer));

@@ -29,6 +29,7 @@
 //! directory is translated by the kernel when the mount namespace is copied.
 
 pub mod attempt;
+pub mod bounds;
 pub mod cgroup;
 pub mod doctor;
 pub mod door;
@@ -48,7 +49,7 @@ mod readback;
 pub mod repositories;
 pub mod rlimit;
 pub mod seccomp;
-mod tmp;
+pub mod tmp;
 #[cfg(test)]
 mod together;
 pub mod view;
@@ -245,7 +246,7 @@ pub enum Input {
 
 impl Input {
     /// Opens what a request asks for. A file has to be a regular file, a pipe or a character device that is no
-    /// terminal; it is opened without waiting for a writer. What has no path that the run could open for itself has to
+    /// terminal; a FIFO that nobody writes to would read as empty and is refused. What has no path that the run could open for itself has to
     /// be a pipe that guardexec was handed: through `/proc` root could reach into everybody's.
     pub(crate) fn open(asked: request::Stdin) -> Result<Input, PrepareError> {
         Ok(match asked {
@@ -271,6 +272,9 @@ impl Input {
         };
         if !named && !handed() {
             return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        if named && fd::kind(file.as_fd())? == fd::FileKind::Pipe && !fd::may_be_written_to(file.as_fd())? {
+            return Err(io::Error::other("no program has it open for writing yet; start that one first"));
         }
         fd::set_nonblocking(file.as_fd(), false)?;
         fd::above_stdio(file)
@@ -324,7 +328,8 @@ impl Confinement {
             path: CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)?,
             device,
             inode,
-            kind,
+            // By its path, as a script, where it cannot be otherwise.
+            kind: if raw::can_execute_by_descriptor() { kind } else { ProgramKind::Script },
             program_path: path,
             cwd: grant.cwd,
             cwd_fd: fd::above_stdio(grant.cwd_fd)?,

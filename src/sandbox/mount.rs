@@ -19,6 +19,7 @@ pub use error::Error;
 
 use super::raw::{self as calls, Errno, mounts as raw};
 use super::view::{Access, PathRule, View};
+use crate::sys::path::{is_same, is_within};
 
 mod error;
 mod everything;
@@ -146,7 +147,7 @@ impl Prepared {
     /// # Errors
     /// [`Error`].
     pub fn new(spec: &Spec<'_>) -> Result<Prepared, Error> {
-        let all = |rule: &PathRule| rule.path == Path::new("/") && rule.access.has(Access::WRITE);
+        let all = |rule: &PathRule| rule.access.has(Access::WRITE) && is_same(&rule.path, Path::new("/"));
         if spec.view.rules.iter().any(all) {
             return Prepared::over_everything(spec);
         }
@@ -208,9 +209,9 @@ impl Plan {
     fn hold(&mut self, spec: &Spec<'_>, dirs: &[PathBuf]) -> Result<Vec<Tree>, Error> {
         let mut wanted: Vec<(&Path, bool)> = Vec::new();
         for rule in &spec.view.rules {
-            let covered = dirs.iter().any(|dir| rule.path.starts_with(dir));
+            let covered = dirs.iter().any(|dir| is_within(&rule.path, dir));
             let writable = rule.access.has(Access::WRITE);
-            if (covered || writable) && rule.path != Path::new("/") && rule.path.exists() {
+            if (covered || writable) && !is_same(&rule.path, Path::new("/")) && rule.path.exists() {
                 wanted.push((&rule.path, writable));
             }
         }
@@ -219,7 +220,7 @@ impl Plan {
         let mut outer: Vec<(&Path, bool)> = Vec::new();
         for (path, writable) in wanted {
             // Inside a tree that is at least as open, nothing more is needed.
-            if outer.iter().any(|(above, open)| path.starts_with(above) && (*open || !writable)) {
+            if outer.iter().any(|(above, open)| is_within(path, above) && (*open || !writable)) {
                 continue;
             }
             outer.push((path, writable));
@@ -247,7 +248,7 @@ impl Plan {
 
     fn attach(&mut self, trees: &[Tree], dirs: &[PathBuf]) -> Result<(), Error> {
         for tree in trees {
-            if let Some(dir) = dirs.iter().find(|dir| tree.at.starts_with(dir)) {
+            if let Some(dir) = dirs.iter().find(|dir| is_within(&tree.at, dir)) {
                 let parts: Vec<&Path> = tree.at.ancestors().take_while(|part| part != dir).collect();
                 for part in parts.iter().skip(1).rev() {
                     self.steps.push(Step::MakeDir(c_path(part)?, 0o755));

@@ -14,6 +14,7 @@ use super::repositories::Repositories;
 use crate::request::quote;
 use crate::sys::{errno_of, fd};
 
+mod rebase;
 mod settings;
 
 /// Names that must not appear.
@@ -28,6 +29,8 @@ pub struct Planted {
     links: Vec<(PathBuf, PathBuf)>,
     /// The repositories below the roots before the run.
     before: Repositories,
+    /// What a rebase in them would have run if somebody had gone on with it then.
+    rebases: rebase::Commands,
 }
 
 impl Planted {
@@ -38,7 +41,8 @@ impl Planted {
         links: &[(PathBuf, PathBuf)],
         before: Repositories,
     ) -> Planted {
-        Planted { roots, absent: absent.to_vec(), denied: Vec::new(), links: links.to_vec(), before }
+        let rebases = rebase::commands(&before);
+        Planted { roots, absent: absent.to_vec(), denied: Vec::new(), links: links.to_vec(), before, rebases }
     }
 
     /// Watches a path of `deny`, where it does not exist yet and lies where the run may write: nothing can be put over it.
@@ -90,12 +94,18 @@ impl Planted {
         for git in after.git.difference(&self.before.git).chain(after.bare.difference(&self.before.bare)) {
             if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 said.push(made(git));
-                said.extend(settings::dangerous(git).iter().filter_map(|path| aside(path, ACTED_ON)));
+                let mut dangerous = settings::dangerous(git);
+                if !dangerous.is_empty() && self.roots.contains(git) {
+                    // What is called `config` or `hooks` in a workspace need not be git's; without this it never is.
+                    dangerous = vec![git.join("HEAD")];
+                }
+                said.extend(dangerous.iter().filter_map(|path| aside(path, ACTED_ON)));
             } else {
                 said.extend(aside(git, ACTED_ON));
             }
         }
         self.modules(&after, said);
+        said.extend(rebase::grown(&self.rebases, &after).iter().filter_map(|path| aside(path, ACTED_ON)));
         let closed = after.closed.difference(&self.before.closed);
         said.extend(
             closed

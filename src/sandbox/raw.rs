@@ -68,6 +68,16 @@ pub fn landlock_version() -> Result<u32, Errno> {
     check(ret).map(|version| u32::try_from(version).unwrap_or(u32::MAX))
 }
 
+/// Whether a program can be executed by its descriptor here. Inside a run of another guardexec that has a list of programs it
+/// cannot: there is no execveat(2).
+pub fn can_execute_by_descriptor() -> bool {
+    let null = std::ptr::null::<*const libc::c_char>();
+    let (none, flags) = (-1, libc::AT_EMPTY_PATH);
+    // SAFETY: a C string and no arguments; there is no such descriptor, so nothing is ever executed.
+    let ret = unsafe { libc::syscall(libc::SYS_execveat, none, c"".as_ptr(), null, null, flags) };
+    check(ret) == Err(libc::EBADF)
+}
+
 /// Makes a ruleset; `size` is how much of the structure this kernel's ABI knows (8, 16 or 24 bytes).
 ///
 /// # Errors

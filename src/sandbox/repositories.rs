@@ -10,8 +10,9 @@ const MAX_ENTRIES: usize = 65_536;
 const MAX_MODULES: usize = 8;
 /// Directories of git's own in a git directory, where no submodule is looked for.
 const OF_GIT: [&str; 7] = ["objects", "refs", "logs", "hooks", "info", "branches", "lfs"];
-/// What makes any directory a repository of its own to git.
-const OF_BARE: [&str; 3] = ["HEAD", "objects", "refs"];
+/// What makes any directory a repository of its own to git: the first with the second, which says where the rest is, or
+/// with both others.
+const OF_BARE: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Repositories {
                     dirs.push_back(path);
                 }
             }
-            if bare == [true; OF_BARE.len()] && !roots.contains(&dir) {
+            if let [true, true, _, _] | [true, _, true, true] = bare {
                 found.modules(&dir.join("modules"), 0, &mut left);
                 found.bare.insert(dir);
             }
@@ -136,7 +137,9 @@ mod tests {
         // What is near is found first where not all can be looked at.
         let few = Repositories::within(&roots, 12);
         assert!(few.incomplete && few.git == set(&["node_modules/m/.git"]), "{few:?}");
-        // A root that looks like a git directory is what the policy says it is.
-        assert!(Repositories::below(&[at("bare")]).bare.is_empty());
+        // A root is one as well, and so is what says that the rest of it lies elsewhere.
+        fs::write(at("half/commondir"), "../bare").unwrap();
+        assert_eq!(Repositories::below(&roots).bare, set(&["bare", "half"]));
+        assert_eq!(Repositories::below(&[at("bare")]).bare, set(&["bare"]));
     }
 }

@@ -60,6 +60,13 @@ impl TmpDir {
 
 impl Drop for TmpDir {
     fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl TmpDir {
+    /// Removes it with all that is in it, where it is there yet.
+    pub fn remove(&self) {
         // A run may have taken its own rights away; they are given back on the way down. Links are not followed.
         if fs::remove_dir_all(&self.0).is_err() {
             open_up(&self.0);

@@ -96,7 +96,7 @@ fn run(setup: &Setup<'_>, who: Who, words: &[&str]) -> i32 {
     std::env::set_current_dir(setup.cwd).unwrap();
     drop_to(root, setup);
     raw::no_new_privs().unwrap();
-    landlock::add_late(ruleset.fd.as_raw_fd(), &ruleset.late, ruleset.handled).unwrap();
+    landlock::add_late(ruleset.fd.as_raw_fd(), &ruleset.late).unwrap();
     landlock::apply(ruleset.fd.as_raw_fd()).unwrap();
     seccomp::apply(&filter).unwrap();
     exec_at(secret.address(), words)
@@ -212,7 +212,7 @@ fn layers_stack() {
                 let outer =
                     landlock::Prepared::filled(&view::view(&inputs).unwrap(), landlock::abi()).unwrap();
                 raw::no_new_privs().unwrap();
-                landlock::add_late(outer.fd.as_raw_fd(), &outer.late, outer.handled).unwrap();
+                landlock::add_late(outer.fd.as_raw_fd(), &outer.late).unwrap();
                 landlock::apply(outer.fd.as_raw_fd()).unwrap();
                 let filter = seccomp::Prepared::new(&seccomp::Options {
                     execution: Execution::List { secret: None },

@@ -12,6 +12,7 @@ use super::identity::Identity;
 use super::loader;
 use crate::policy::model::{Filesystem, Profile};
 use crate::request::quote;
+use crate::sys::path::{is_same, is_within};
 use paths::{DEVICES, PROC, PROC_OF_ROOT, SYSTEM, SYSTEM_FILES, secrets_below};
 
 mod paths;
@@ -140,10 +141,10 @@ pub fn view(inputs: &Inputs<'_>) -> io::Result<View> {
     carve(inputs, &denied, &mut view);
     view.writable =
         view.rules.iter().filter(|r| r.access.has(Access::WRITE)).map(|r| r.path.clone()).collect();
-    let writable = |path: &PathBuf| view.writable.iter().any(|w| path.starts_with(w));
-    if inputs.profile == Profile::Host {
+    if inputs.profile == Profile::Host || view.writable.is_empty() {
         return Ok(view);
     }
+    let writable = |path: &PathBuf| view.writable.iter().any(|w| is_within(path, w));
     let kept: Vec<PathBuf> = guarded(inputs).map(canonical).filter(writable).collect();
     view.keep.extend(kept);
     Ok(view)
@@ -186,8 +187,11 @@ fn reading(inputs: &Inputs<'_>) -> Access {
 fn system(inputs: &Inputs<'_>, view: &mut View) {
     for dir in SYSTEM {
         // On a merged system /bin and /lib are links into /usr, which has its rule already.
-        let merged = std::fs::read_link(dir).is_ok_and(|to| Path::new("/").join(to).starts_with("/usr"));
-        if !merged {
+        let needless = match std::fs::read_link(dir) {
+            Ok(to) => Path::new("/").join(to).starts_with("/usr"),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if !needless {
             view.rules.push(optional(dir, reading(inputs)));
         }
     }
@@ -236,7 +240,7 @@ fn executables(inputs: &Inputs<'_>, view: &mut View) -> io::Result<()> {
         files.push(file.to_owned());
         for path in files {
             let access = Access::READ.and(Access::EXECUTE);
-            if !view.rules.iter().any(|r| r.path == path && r.access.has(Access::EXECUTE)) {
+            if !view.rules.iter().any(|r| r.access.has(Access::EXECUTE) && is_same(&r.path, &path)) {
                 let optional = path != file;
                 view.rules.push(PathRule { path, access, optional });
             }
@@ -255,9 +259,12 @@ fn denied(inputs: &Inputs<'_>, warnings: &mut Vec<String>) -> Vec<PathBuf> {
         denied.extend(secrets_below(Path::new("/etc")).into_iter().filter(readable));
     }
     if inputs.owns_system && inputs.profile != Profile::Host {
+        let granted = granted(inputs);
+        let granted: Vec<&Path> = granted.iter().map(PathBuf::as_path).collect();
         for place in private::PLACES {
-            denied.extend(kept_for_root(inputs, &canonical(Path::new(place)), warnings));
+            denied.extend(kept_for_root(&granted, &canonical(Path::new(place)), warnings));
         }
+        denied.extend(private::by_hand(&canonical(Path::new(private::BY_HAND)), &granted));
     }
     denied.retain(|path| path.symlink_metadata().is_ok());
     denied.sort_unstable();
@@ -266,14 +273,17 @@ fn denied(inputs: &Inputs<'_>, warnings: &mut Vec<String>) -> Vec<PathBuf> {
     denied
 }
 
-/// What below one place of the system is not for others to read, and what could not be looked through.
-fn kept_for_root(inputs: &Inputs<'_>, place: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+/// What the policy names itself.
+fn granted(inputs: &Inputs<'_>) -> Vec<PathBuf> {
     let lists = inputs.filesystem;
     let named = lists.read.iter().chain(&lists.write).flatten().map(|path| canonical(path));
-    let named: Vec<PathBuf> = named.chain(inputs.exec.unwrap_or_default().iter().cloned()).collect();
-    let granted: Vec<&Path> =
-        named.iter().map(PathBuf::as_path).chain([inputs.cwd, inputs.program]).collect();
-    let private::Private { mut paths, unlooked } = private::below(place, &granted);
+    let own = [inputs.cwd, inputs.program].map(Path::to_owned);
+    named.chain(inputs.exec.unwrap_or_default().iter().cloned()).chain(own).collect()
+}
+
+/// What below one place of the system is not for others to read, and what could not be looked through.
+fn kept_for_root(granted: &[&Path], place: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let private::Private { mut paths, unlooked } = private::below(place, granted);
     for dir in unlooked {
         let needed = granted.iter().any(|path| path.starts_with(&dir));
         warnings.push(format!(
@@ -291,10 +301,10 @@ const MAX_CARVED: usize = 512;
 
 /// Takes `denied` out of the rules: by not granting it at all, by granting everything beside it, or by a mount.
 fn carve(inputs: &Inputs<'_>, denied: &[PathBuf], view: &mut View) {
-    view.rules.retain(|rule| !denied.iter().any(|d| rule.path.starts_with(d)));
+    view.rules.retain(|rule| !denied.iter().any(|d| is_within(&rule.path, d)));
     for path in denied {
         let (above, mut rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut view.rules).into_iter().partition(|rule| path.starts_with(&rule.path));
+            std::mem::take(&mut view.rules).into_iter().partition(|rule| is_within(path, &rule.path));
         let mut hidden = false;
         for rule in above {
             let beside =

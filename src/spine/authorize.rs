@@ -118,7 +118,7 @@ impl Authority<'_> {
             let (grant, filed) = match permit {
                 Permit::Run(grant, used) => {
                     by.used(used.as_deref());
-                    return Ok(Came::To(Box::new(Decision::Allow(grant))));
+                    return Ok(self.started(grant));
                 }
                 Permit::Waits(grant, filed) => (grant, filed),
             };

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::request::quote;
+use crate::run::END_SIGNALS;
+use crate::sys::patient::Patient;
 
 /// The kind of the error for a result that was to go over such a file: then it is not written there.
 pub const RESULT_TARGET: &str = "result_target";
@@ -112,7 +114,7 @@ impl Output {
     /// What write(2) gives, or that another file stands in the result's place and cannot be replaced.
     pub fn write(&mut self, line: &[u8]) -> io::Result<()> {
         self.empty()?;
-        self.file.write_all(line)?;
+        Patient::new(self.file.as_fd(), &END_SIGNALS).write_all(line)?;
         let file = self.file.metadata()?;
         match self.place.as_ref().filter(|_| file.is_file()) {
             Some(place) if !place.leads_to(&file) => place.put_back(line, &file),

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use super::asking::{Answered, Filing};
-use super::authorize::{Authority, Authorized, Came, Passed, step};
+use super::authorize::{Authority, Authorized, Came, Passed, denial, step};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
-use crate::decision::{Denial, Grant, RuleRef, Stage, Step, listed};
+use crate::decision::{Decision, Denial, Grant, RuleRef, Stage, Step, listed};
 use crate::hook::{self, Heard, Job};
 use crate::policy::model::Verdict;
 use crate::policy::oversight;
@@ -124,6 +124,15 @@ impl Authority<'_> {
         }
     }
 
+    /// The kill switch once more, at the very last: a check, whoever was asked or an alert may have thrown it. What was
+    /// counted and used up stays so.
+    pub(super) fn started(&self, grant: Grant) -> Came {
+        match self.switches.iter().find_map(|switch| switch.stops(&grant.ids)) {
+            Some(stopped) => denial(&stopped).into(),
+            None => Came::To(Box::new(Decision::Allow(grant))),
+        }
+    }
+
     /// Weighs, uses and counts in one transaction. Opens no store where only programs or the terminal had a say.
     fn keep(
         &self,
@@ -223,7 +232,7 @@ impl Authority<'_> {
         if grant.verdict == Verdict::Ask {
             let asked = oversight::asked(self.policies, oversight::can_ask);
             trace.push(step("approval", "ask", asked.in_words()));
-            return Err(Came::To(Box::new(crate::decision::Decision::Ask(grant))));
+            return Err(Came::To(Box::new(Decision::Ask(grant))));
         }
         Ok(Permit::Run(grant, None))
     }

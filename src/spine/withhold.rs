@@ -9,7 +9,7 @@ use crate::approval::kept::Kept;
 use crate::approval::program::Around;
 use crate::approval::queue::{self, Filed, Terms};
 use crate::approval::screen::Paper;
-use crate::approval::withheld::Withheld;
+use crate::approval::withheld::{MOST, Withheld};
 use crate::approval::{self, Reply};
 use crate::decision::{Denial, Stage};
 use crate::policy::oversight;
@@ -33,7 +33,7 @@ impl Authority<'_> {
     ) -> Passed<Option<(Filed, Cause)>> {
         let before = origin.bound.take().ok_or_else(not_kept)?.map_err(|denial| *denial)?;
         let Withheld { output, streams, result } =
-            Withheld::of(doc.to_line(), &origin.ids).map_err(|denial| *denial)?;
+            Withheld::of(doc.to_line_within(MOST), &origin.ids).map_err(|denial| *denial)?;
         let bound = before.of_output(output, causes, self.policies);
         let filing = by.filing.take();
         let evidence = filing.as_ref().and_then(|filing| filing.evidence.as_ref());

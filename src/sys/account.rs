@@ -42,7 +42,7 @@ impl Person {
 /// The account of `uid`: its line in `/etc/passwd`, which one read finds for nearly everybody, else whatever the C
 /// library finds elsewhere.
 pub fn account(uid: u32) -> Option<Account> {
-    let text = std::fs::read("/etc/passwd").unwrap_or_default();
+    let text = super::fd::read_whole(c"/etc/passwd").unwrap_or_default();
     line_of(&text, uid).or_else(|| {
         let user = User::from_uid(Uid::from_raw(uid)).ok().flatten()?;
         Some(Account { name: user.name, home: user.dir })

@@ -155,10 +155,9 @@ impl Arena {
     /// [`Arena::take`] for the sizes that nearly all blocks have.
     #[inline]
     fn take_small(&self, layout: Layout) -> Option<*mut u8> {
-        if layout.size() > SMALL || layout.align() > SMALLEST {
+        let Some(class) = small_class_of(layout) else {
             return self.take(layout).map(|(block, _)| block);
-        }
-        let class = layout.size().saturating_sub(1) / SMALLEST;
+        };
         let state = self.state()?;
         if let Some(block) = state.again(class) {
             return Some(block);
@@ -174,8 +173,10 @@ impl Arena {
             return;
         }
         let Some(state) = self.state() else { return };
-        let class = class_of(layout);
-        let (size, _) = shape(layout, class);
+        let (class, size) = match small_class_of(layout) {
+            Some(class) => (Some(class), (class + 1) * SMALLEST),
+            None => (class_of(layout), shape(layout, class_of(layout)).0),
+        };
         let start = block as usize - self.base();
         if start + size == state.used {
             state.touched = state.touched.max(state.used);
@@ -200,6 +201,12 @@ impl Arena {
         }
         last || new <= old && old <= 2 * new
     }
+}
+
+/// The same as [`class_of`] for the sizes that nearly all blocks have; `None` for all others.
+#[inline]
+fn small_class_of(layout: Layout) -> Option<usize> {
+    (layout.size() <= SMALL && layout.align() <= SMALLEST).then(|| layout.size().saturating_sub(1) / SMALLEST)
 }
 
 /// Which list a block belongs to; `None` for large or strangely aligned ones.

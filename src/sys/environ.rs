@@ -44,12 +44,9 @@ pub fn hide_initial_environment() -> usize {
         // SAFETY: the string is NUL-terminated and lies in the process's own writable stack (or heap), where
         // the kernel or libc put it; nothing else runs, so no one reads it while it is written.
         unsafe {
-            let mut at = entry;
-            while *at != 0 {
-                std::ptr::write_volatile(at, 0);
-                at = at.add(1);
-                wiped += 1;
-            }
+            let length = CStr::from_ptr(entry).count_bytes();
+            std::ptr::write_bytes(entry, 0, length);
+            wiped += length;
         }
     }
     compiler_fence(Ordering::SeqCst);

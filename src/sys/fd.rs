@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use super::check;
@@ -28,6 +28,29 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     own_pair(fds, ret)
 }
 
+/// Whether reading this pipe can come to anything: there is something in it, or somebody has it open for writing. Nothing is
+/// taken out of it.
+pub fn may_be_written_to(pipe_read: BorrowedFd<'_>) -> io::Result<bool> {
+    let (_kept, write) = pipe()?;
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: takes numbers only; both are open for the time of the call.
+    let copied = unsafe { libc::tee(pipe_read.as_raw_fd(), write.as_raw_fd(), 1, flags) };
+    match check(copied as libc::c_long) {
+        Ok(length) => Ok(length > 0),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a pipe room for so many bytes (`F_SETPIPE_SZ`).
+///
+/// # Errors
+/// `EPERM` where the user's pipes take too much already.
+pub fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    // SAFETY: fcntl(2) takes numbers only.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }.into()).map(drop)
+}
+
 /// Two connected message sockets, close-on-exec. The death of one holder is an end of file for the other.
 pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
@@ -38,10 +61,37 @@ pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     own_pair(fds, ret)
 }
 
-/// open(2) of a path with these flags; `O_CLOEXEC` is added.
+/// open(2) of a path with these flags, which make no file; `O_CLOEXEC` is added. The raw call: musl's own asks for that
+/// flag a second time (`F_SETFD`), for kernels before 2.6.23.
 pub fn open(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC | libc::O_LARGEFILE;
     // SAFETY: `path` is NUL-terminated and lives through the call.
-    own(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) })
+    let fd = check(unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) })?;
+    // SAFETY: the kernel just opened this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// All that a small file holds.
+///
+/// # Errors
+/// open(2) or read(2).
+pub fn read_whole(path: &CStr) -> io::Result<Vec<u8>> {
+    let file = open(path, libc::O_RDONLY)?;
+    let mut bytes = vec![0; 4096];
+    let mut length = 0;
+    loop {
+        match read(file.as_fd(), &mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// The same descriptor under a number above 2, so that a later `dup2` onto 0, 1 or 2 cannot overwrite it.

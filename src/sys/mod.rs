@@ -10,6 +10,7 @@ mod hex;
 pub mod lock;
 pub mod machine;
 pub mod path;
+pub mod patient;
 pub mod process;
 pub mod signal;
 #[cfg(test)]

@@ -32,6 +32,22 @@ impl SignalSet {
         }
     }
 
+    /// The signals that this thread blocks.
+    ///
+    /// # Errors
+    /// What sigprocmask(2) gives.
+    pub fn current() -> io::Result<SignalSet> {
+        SignalSet::empty().block()
+    }
+
+    /// Blocks these as well, and gives the mask from before.
+    fn block(&self) -> io::Result<SignalSet> {
+        let mut old = SignalSet::empty();
+        // SAFETY: both pointers name initialised sets that live through the call.
+        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &self.0, &mut old.0) }.into())?;
+        Ok(old)
+    }
+
     /// The same without `signal`.
     pub fn without(mut self, signal: i32) -> SignalSet {
         // SAFETY: the set is initialised; an impossible number is only an error return.
@@ -202,34 +218,35 @@ impl Drop for Caught {
     }
 }
 
-/// Signals that wait: between two things that heed them, none ends the process before it could say what came of it.
-#[must_use]
-pub struct Held {
-    mask: SignalSet,
-    end: Vec<i32>,
+/// The signals that wait because they are blocked; all, should the kernel not say.
+fn pending() -> Signals {
+    let mut found = 0_u64;
+    // SAFETY: the kernel writes eight bytes, its own set of 64 signals.
+    let ret = unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut found, size_of::<u64>()) };
+    if ret == 0 { Signals(found) } else { Signals(u64::MAX) }
 }
 
+/// Signals that wait until the process ends: none ends it before it could say what came of it.
+#[must_use]
+pub struct Held(&'static [i32]);
+
 impl Held {
-    /// Blocks the signals of `end` in this thread. [`Caught`] lets them through where it waits.
+    /// Blocks the signals of `end` in this thread. [`Caught`] lets them through where it waits, and so does
+    /// [`Patient`](super::patient::Patient) for a reader that does not read.
     ///
     /// # Errors
     /// What sigprocmask(2) gives.
-    pub fn begin(end: &[i32]) -> io::Result<Held> {
-        let held = end.iter().fold(SignalSet::empty(), |set, &signal| set.with(signal));
-        let mut mask = SignalSet::empty();
-        // SAFETY: both pointers name initialised sets that live through the call.
-        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &held.0, &mut mask.0) }.into())?;
-        Ok(Held { mask, end: end.to_vec() })
+    pub fn begin(end: &'static [i32]) -> io::Result<Held> {
+        end.iter().fold(SignalSet::empty(), |set, &signal| set.with(signal)).block()?;
+        Ok(Held(end))
     }
-}
 
-impl Drop for Held {
-    /// Those that wait are forgotten (an ignored signal is thrown away, sigaction(2)), later ones do what they did before.
-    fn drop(&mut self) {
-        for &signal in &self.end {
+    /// Forgets those that wait: an ignored signal is thrown away (sigaction(2)).
+    pub fn forget(&self) {
+        let waiting = pending();
+        for &signal in self.0.iter().filter(|&&signal| waiting.has(signal)) {
             drop(Ignored::new(signal));
         }
-        let _ = set_mask(&self.mask);
     }
 }
 

@@ -45,6 +45,27 @@ as_both! {
 }
 
 as_both! {
+    fn an_agent_sees_nothing_of_it(bench) {
+        let id = waits(&asks(bench, "").run([RUN[0], RUN[1], RUN[2], "sh", "3"]));
+        let policy = bench.dir.join("policy.toml");
+        let call = |words: &[&str]| {
+            bench.call().opt(["--policy".as_ref(), policy.as_os_str()]).env("GUARDEXEC_AGENT", "lead").opt(["approvals"]).opt(words).raw()
+        };
+        for words in [&["show", &id][..], &["show", "--json", &id]] {
+            let answer = call(words);
+            assert_eq!((answer.exit, answer.stdout.len()), (126, 0), "{}", answer.show());
+            assert!(answer.stderr.contains("an asker does not see an output before it is given to it\nhint: "), "{}", answer.stderr);
+        }
+        for words in [&["list"][..], &["list", "--json"], &["export"]] {
+            let answer = call(words);
+            let text = String::from_utf8(answer.stdout).unwrap();
+            assert!(answer.exit == 0 && text.contains(&id), "{text}");
+            assert!(!text.contains("nonzero_exit") && !text.contains("\"exit_code\":3") && !text.contains("\"written\""), "{text}");
+        }
+    }
+}
+
+as_both! {
     fn what_checks_rewrote_is_what_waits(bench) {
         let to = json!({"verdict": "rewrite", "reason": "names", "replacement": {"stdout": "of [name]\n", "stderr": ""}});
         let tidy = bench.script("tidy", &format!("#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{to}\nEND\n"));
@@ -165,7 +186,9 @@ as_both! {
     fn what_is_too_large_or_cannot_be_bound_is_blocked(bench) {
         let limits = "[limits]\noutput = \"64M\"\n";
         let words = ["sh", "-c", "echo ran >> log; printf 's3%s' cret-of-the-run; head -c 17000000 /dev/zero | tr '\\0' x"];
-        barred(&asks(bench, limits).run(words), &["too large to wait for one"]);
+        let answer = asks(bench, limits).run(words);
+        barred(&answer, &["too large to wait for one: of a result 16 MiB are kept at most\n"]);
+        assert!(answer.json["stdout_bytes"].is_null(), "{}", answer.show());
         assert!(!bench.dir.join("state/state.db").exists() || !verb(bench, &["list"]).stdout.starts_with(b"ID"));
         // What passes is not held up by its size, or by what cannot be bound.
         let pass = json!({"verdict": "pass"});

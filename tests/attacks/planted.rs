@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{WORKSPACE, content, git, made_by_the_user};
+use super::{WORKSPACE, by_the_user, content, git, made_by_the_user};
 use crate::escape::scene::Ground;
 use crate::harness::{Answer, As, Bench};
 
@@ -123,5 +123,71 @@ as_both! {
         made_by_the_user(bench, ".husky/pre-commit", "# kept\n");
         run(bench, "echo evil > .husky/pre-commit; exit 0");
         assert_eq!(content(bench, ".husky/pre-commit"), "# kept\n");
+    }
+}
+
+as_both! {
+    fn a_directory_that_becomes_a_repository_by_the_run_runs_nothing(bench) {
+        let mark = bench.dir.join("marked");
+        let evil = format!("git config core.bare false; git config core.fsmonitor 'touch {}; false'", mark.display());
+        made_by_the_user(bench, "hooks/theirs", "x\n");
+        // The working directory itself; and one whose `commondir` says that the rest is elsewhere.
+        let script = format!(
+            "git init -q --bare b && (cd b && {evil}; git config core.worktree ..) && mv b/HEAD b/config b/objects b/refs . && rm -r b; \
+             git init -q --bare c && (cd c && {evil}; git config core.worktree /) && mkdir d && mv c/HEAD d && echo ../c > d/commondir"
+        );
+        let answer = run(bench, &script);
+        for gone in ["HEAD", "d/commondir"] {
+            assert!(!bench.work().join(gone).exists(), "{gone} {}", answer.show());
+        }
+        assert_eq!(content(bench, "hooks/theirs"), "x\n", "only git's own is renamed");
+        let found = by_the_user(bench, &["git", "-C", "d", "-c", "safe.directory=*", "rev-parse", "--git-dir"]);
+        assert!(!found.status.success(), "{found:?}");
+        by_the_user(bench, &["git", "-c", "safe.directory=*", "status"]);
+        assert!(!mark.exists(), "the host ran what the run had planted");
+        // What stands there stays a repository, and its settings stay.
+        git(bench, &["init", "-q", "--bare", "theirs"]);
+        let theirs = bench.work().join("theirs");
+        let answer = bench.policy(WORKSPACE).cwd(&theirs).run(["bash", "-c", "echo evil > config; exit 0"]);
+        assert!(content(bench, "theirs/config").contains("bare = true"), "{}", answer.show());
+    }
+}
+
+as_both! {
+    fn a_rebase_is_not_left_for_the_host_to_go_on_with(bench) {
+        let mark = bench.dir.join("marked");
+        git(bench, &["init", "-q"]);
+        git(bench, &["commit", "-q", "--allow-empty", "-m", "x"]);
+        let planted = format!(
+            "d=.git/rebase-merge; mkdir $d && echo exec touch {} > $d/git-rebase-todo && git rev-parse HEAD | tee $d/onto > $d/orig-head && \
+             echo refs/heads/m > $d/head-name && touch $d/interactive $d/done",
+            mark.display()
+        );
+        let list = bench.work().join(".git/rebase-merge/git-rebase-todo");
+        let go_on = || by_the_user(bench, &["git", "-c", "safe.directory=*", "rebase", "--continue"]);
+        let answer = run(bench, &planted);
+        assert!(!list.exists() && answer.json["warnings"].to_string().contains("git-rebase-todo"), "{}", answer.show());
+        go_on();
+        assert!(!mark.exists(), "the host ran what the run had planted");
+        // The host's own stays, also when a run goes on with it; and it is what git runs.
+        fs::remove_dir_all(bench.work().join(".git/rebase-merge")).expect("clean");
+        by_the_user(bench, &["bash", "-c", &planted]);
+        let answer = run(bench, "echo >> .git/rebase-merge/git-rebase-todo");
+        assert!(list.exists(), "{}", answer.show());
+        go_on();
+        assert!(mark.exists(), "git runs what the list says");
+    }
+}
+
+as_both! {
+    fn the_scripts_that_huskys_hooks_start_are_kept(bench) {
+        git(bench, &["init", "-q"]);
+        let config = format!("{}[core]\nhooksPath = .husky/_\n", content(bench, ".git/config"));
+        made_by_the_user(bench, ".git/config", &config);
+        made_by_the_user(bench, ".husky/_/pre-commit", ". \"$(dirname \"$0\")/h\"\n");
+        made_by_the_user(bench, ".husky/pre-commit", "# kept\n");
+        run(bench, "echo evil > .husky/pre-commit; echo evil > .husky/new; exit 0");
+        assert_eq!(content(bench, ".husky/pre-commit"), "# kept\n");
+        assert!(!bench.work().join(".husky/new").exists());
     }
 }

@@ -70,11 +70,15 @@ as_both! {
         let pipe = bench.work().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).expect("mkfifo");
         bench.give(&pipe);
+        // Without a writer it would read as empty.
+        let mark = bench.work().join("mark");
+        let call = || bench.policy("allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\n").opt(["--stdin", "pipe"]);
+        let answer = call().run(["sh", "-c", "cat; echo > mark"]);
+        assert!(answer.exit == 125 && answer.str("text").contains("no program has it open for writing"), "{}", answer.show());
+        assert!(!mark.exists());
         // A writer is there before the run, and writes once the run has started.
         let mut writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("open");
-        let mark = bench.work().join("mark");
-        let call = bench.policy("allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\n").opt(["--stdin", "pipe"]);
-        let child = call.start(["sh", "-c", "echo > mark; head -c 5"]);
+        let child = call().start(["sh", "-c", "echo > mark; head -c 5"]);
         let started = eventually(std::time::Duration::from_secs(20), || mark.exists());
         std::io::Write::write_all(&mut writer, b"later\n").expect("write");
         let output = child.wait_with_output().expect("wait");

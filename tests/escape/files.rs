@@ -275,3 +275,46 @@ as_both! {
         }
     }
 }
+
+as_both! {
+    fn a_failed_run_is_told_what_is_kept_from_it_and_no_more(bench) {
+        let denied = bench.file("work/denied", "x\n");
+        let closed = bench.file("work/closed", "x\n");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("chmod");
+        for ground in GROUNDS {
+            let mounts = ground.mounts();
+            let deny = if mounts { format!("[filesystem]\ndeny = [{denied:?}]\n") } else { String::new() };
+            let toml = |profile: &str| format!("allow = [\"sh\", \"cat\"]\n[sandbox]\nprofile = \"{profile}\"\n{deny}");
+            let hints = |profile: &str, script: &str| {
+                let answer = ground.call(bench, &toml(profile)).run(["sh", "-c", script]);
+                let (_, hints) = answer.str("text").split_once("\nexit=").expect("a failing exit");
+                assert!(answer.json["violations"].as_array().expect("a list").is_empty(), "{}", answer.show());
+                hints.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let one = |profile: &str, script: &str, parts: &[&str]| {
+                let hints = hints(profile, script);
+                assert!(hints.len() == 1 && parts.iter().all(|part| hints[0].contains(part)), "{ground:?} {script} {hints:?}");
+            };
+            one("workspace", "ls /root", &["hint: ", "read or write /root", "[filesystem]"]);
+            one("workspace", "echo > /etc/new; exit 1", &["write /etc/new", "[filesystem]"]);
+            one("strict", "echo > new; exit 1", &[&format!("write {}/new", bench.work().display())]);
+            one("strict", "cat /etc/passwd; id", &["start no further program", "exec"]);
+            one("workspace", "echo 'could not resolve host: x' >&2; exit 1", &["[network] mode"]);
+            if mounts {
+                one("workspace", "cat denied", &["denied", "[filesystem] deny"]);
+                one("workspace", "cat /tmp/gone", &["/tmp is this run's own"]);
+            }
+            // What is not the confinement's doing, or is none of its business.
+            for script in ["cat closed 2>&1 >&2; exit 1", "cat gone", "echo no; exit 1"] {
+                assert_eq!(hints("workspace", script), Vec::<String>::new(), "{ground:?} {script}");
+            }
+            // No more than three, and none where the run ended well.
+            let many = "for n in 1 2 3 4 5; do echo > /etc/new-$n; done; exit 1";
+            assert_eq!(hints("workspace", many).len(), 3, "{ground:?}");
+            let answer = ground.call(bench, &toml("workspace")).run(["sh", "-c", "echo > /etc/new; exit 0"]);
+            assert!(!answer.str("text").contains("hint"), "{}", answer.show());
+        }
+        let answer = bench.host("allow = [\"sh\"]\n").run(["sh", "-c", "echo '/etc/new: Read-only file system' >&2; exit 1"]);
+        assert!(!answer.str("text").contains("hint"), "{}", answer.show());
+    }
+}

@@ -213,6 +213,15 @@ as_both! {
             bench.give(&bench.work().join("strict.toml"));
             let answer = ground.call(bench, &toml).run([&guard, "--policy", "strict.toml", "--output", "text", "--", "echo", "hi"]);
             assert_eq!(answer.str("stdout").trim_end(), "hi", "{ground:?} {}", answer.show());
+            // Inside strict it starts what the outer list has, and nothing else, whatever the inner policy says.
+            let listed = format!(
+                "{STRICT}[filesystem]\nread = [{:?}]\n[[rule]]\nid = \"g\"\nprogram = {guard:?}\ndecision = \"allow\"\nexec = [{guard:?}, \"sh\"]\n",
+                bench.dir
+            );
+            let script = "(cat strict.toml); echo x > new; echo done";
+            let answer = ground.call(bench, &listed).run([&guard, "--policy", inner.to_str().expect("UTF-8"), "--output", "text", "--", "sh", "-c", script]);
+            assert!(answer.str("stdout").contains("done") && !answer.str("stdout").contains("version"), "{ground:?} {}", answer.show());
+            assert!(!bench.work().join("new").exists(), "{ground:?} {}", answer.show());
         }
     }
 }

@@ -80,9 +80,10 @@ as_both! {
 struct Secret(std::path::PathBuf);
 
 impl Secret {
-    fn new() -> Secret {
-        let path = std::path::PathBuf::from(format!("/etc/guardexec-test-{}.conf", std::process::id()));
-        fs::write(&path, "password").expect("write below /etc");
+    fn new(name: &str) -> Secret {
+        let path = std::path::PathBuf::from(name.replace("PID", &std::process::id().to_string()));
+        fs::create_dir_all(path.parent().expect("absolute")).expect("mkdir");
+        fs::write(&path, "password").expect("root may write there");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
         Secret(path)
     }
@@ -91,6 +92,12 @@ impl Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+        // Where it was made for this.
+        let _ = self
+            .0
+            .parent()
+            .filter(|dir| dir.to_string_lossy().contains("guardexec-test-"))
+            .map(fs::remove_dir);
     }
 }
 
@@ -100,12 +107,15 @@ as_both! {
             return;
         }
         fs::set_permissions(bench.work(), fs::Permissions::from_mode(0o700)).expect("chmod");
-        let secret = Secret::new();
-        let attack = format!("read:{}", secret.0.display());
+        let secret = Secret::new("/etc/guardexec-test-PID.conf");
+        let by_hand = Secret::new("/usr/local/guardexec-test-PID/conf");
+        let [attack, other] = [&secret, &by_hand].map(|secret| format!("read:{}", secret.0.display()));
         for profile in [STRICT, WORKSPACE] {
             for ground in GROUNDS {
-                let (outcomes, answer) = attempt(bench, ground, profile, &words(&[&attack, "read:/etc/passwd"]));
-                assert_ne!(outcomes[&attack], "open", "{ground:?} {}", answer.show());
+                let (outcomes, answer) = attempt(bench, ground, profile, &words(&[&attack, &other, "read:/etc/passwd"]));
+                for attack in [&attack, &other] {
+                    assert_ne!(outcomes[attack], "open", "{ground:?} {}", answer.show());
+                }
                 assert_eq!(outcomes["read:/etc/passwd"], "open", "{ground:?} {}", answer.show());
             }
         }

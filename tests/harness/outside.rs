@@ -32,6 +32,18 @@ pub fn through_sh(call: &Call<'_>, script: &str) -> Command {
     through(call, &["sh", "-c", script, "sh"])
 }
 
+/// guardexec, sent this signal as it enters the `n`th of these system calls.
+pub fn signalled(call: &Call<'_>, signal: &str, calls: &str, n: u32) -> Command {
+    let inner = call.process();
+    let mut command = Command::new("strace");
+    command.args(["-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}"));
+    command.arg("-e").arg(format!("inject={calls}:signal={signal}:when={n}"));
+    command.arg("--").arg(inner.get_program()).args(inner.get_args());
+    command.env_clear().envs(call.env.iter().cloned()).current_dir(&call.cwd);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 /// Runs a process that ends in a call; its standard input is `/dev/null` unless `command` says otherwise.
 pub fn answer(call: &Call<'_>, mut command: Command, stdin: Stdio) -> Answer {
     let began = Instant::now();

@@ -1,29 +1,17 @@
 //! SIGKILL at every step: what is left can be explained, nothing runs twice, and nobody is held up.
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{LEAVES, again, all, approve, asked, audited, leave, policy, ran, used, verb};
-use crate::harness::outside::ready;
+use crate::harness::outside::{ready, signalled};
 use crate::harness::{Call, eventually, skip};
 
 /// What a call does to the disk: the store's journal, its database and the audit file are written by these.
 const STEPS: &str = "fsync,ftruncate,write";
-
-/// guardexec, sent this signal as it enters the `n`th of these system calls.
-fn signalled(call: &Call<'_>, signal: &str, calls: &str, n: u32) -> Command {
-    let inner = call.process();
-    let mut command = Command::new("strace");
-    command.args(["-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}"));
-    command.arg("-e").arg(format!("inject={calls}:signal={signal}:when={n}"));
-    command.arg("--").arg(inner.get_program()).args(inner.get_args());
-    command.env_clear().envs(call.env.iter().cloned()).current_dir(&call.cwd);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
 
 /// Kills guardexec as it enters the `n`th of these system calls. Whether it came that far; `None` without strace(1).
 fn killed_at(call: &Call<'_>, calls: &str, n: u32) -> Option<bool> {

@@ -90,6 +90,13 @@ fn only_an_approving_document_approves() {
 }
 
 #[test]
+fn one_that_was_given_an_output_is_not_repeated() {
+    let answer = serde_json::json!({"verdict": "approve", "s3cret": 1});
+    assert!(verdict(&answer, true).unwrap_err().contains("'s3cret'"));
+    assert_eq!(verdict(&answer, false).unwrap_err(), "its answer has a key that means nothing");
+}
+
+#[test]
 fn it_reads_the_request_without_its_secrets() {
     apart(|bench| {
         let scene = Scene::new();

@@ -49,8 +49,8 @@ pub(super) fn decline(args: &DeclineArgs, around: &Surroundings) -> Result<(), T
     answer(&office, &args.which, false, said, None)
 }
 
-/// Where an agent's name is inherited, whoever calls is that agent.
 fn not_the_asker<'a>(args: &IdArgs, around: &'a Surroundings) -> Result<Office<'a>, Trouble> {
+    // Before anything is looked at: an agent learns nothing here.
     if around.facts.agent.is_some() {
         return Err(Trouble::Agent);
     }

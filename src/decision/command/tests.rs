@@ -64,6 +64,24 @@ fn the_allowlist_is_asked_before_the_disk() {
 }
 
 #[test]
+fn what_its_arguments_are_refused_is_refused_whether_it_is_there_or_not() {
+    let dir = Dir::new("refused-anyway");
+    dir.program("bin/there", "x");
+    let only_build = || ArgRules { max_args: Some(1), ..ArgRules::default() };
+    let policy = [dir.policy(vec![rule(Verdict::Allow, "gone there", only_build())])];
+    for program in ["gone", "there"] {
+        assert_eq!(
+            outcome(&judged(&policy, &format!("{program} a b"))),
+            "deny:too_many_arguments",
+            "{program}"
+        );
+    }
+    assert!(matches!(judged(&policy, "gone a"), Decision::NotFound(_)));
+    // Another path than the one that is allowed by its letters says nothing of what lies there.
+    assert_eq!(outcome(&judged(&policy, &format!("{}/bin/gone a b", dir.0.display()))), "deny:path_mismatch");
+}
+
+#[test]
 fn rules_for_absolute_paths() {
     let dir = Dir::new("absolute");
     let tool = dir.program("bin/tool", "x").display().to_string();

@@ -47,7 +47,7 @@ fn judge_command(
     let shorts = sides.iter().map(|side| command::of_tool(side.policy, &side.rule, word, agent));
     let shorts = shorts.collect::<Judged<Vec<_>>>()?;
     note_rules(trace, &shorts);
-    let (program, shorts) = command::identify(shorts, word)?;
+    let (program, shorts) = command::identify(shorts, word, |_| Ok(()))?;
     note_program(trace, &program);
     sizes::check_words(&argv)?;
     if let Some(input) = input {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Finding, line_with, printable};
 use crate::policy::model::{Filesystem, Place, Policy, Profile, Rule, Verdict};
+use crate::policy::runners::runs_arguments;
 
 /// Programs that are there to start others: shells, and what starts the rest of its arguments. Sorted.
 const STARTERS: &[&str] = &[
@@ -42,6 +43,7 @@ pub(super) fn lint(policy: &Policy, findings: &mut Vec<Finding>) {
             daemons(policy, &network.unix, Some(&rule.at), findings);
         }
         idle(policy, rule, findings);
+        loader(policy, rule, findings);
     }
 }
 
@@ -110,6 +112,28 @@ fn idle(policy: &Policy, rule: &Rule, findings: &mut Vec<Finding>) {
     }
 }
 
+/// A list of programs for one that runs what it is told: the list is about what execve(2) names, and the dynamic loader,
+/// which has to be in it, starts whatever it is given.
+fn loader(policy: &Policy, rule: &Rule, findings: &mut Vec<Finding>) {
+    let confined = policy.sandbox.profile.unwrap_or_default() != Profile::Host;
+    let Some(listed) = rule.own.exec.as_ref().filter(|listed| confined && !listed.is_empty()) else { return };
+    if rule.decision != Verdict::Allow || rule.runs_arguments {
+        return;
+    }
+    let bases = rule.programs.iter().chain(listed).filter_map(|program| program.base().to_str());
+    let Some(base) = bases.into_iter().find(|base| runs_arguments(base.as_bytes())) else { return };
+    findings.push(Finding {
+        code: "loader",
+        message: format!(
+            "`exec` of rule `{}` is no boundary: `{base}` runs what it is told, and the dynamic loader starts any program that \
+             can be read",
+            rule.id
+        ),
+        at: rule.at.clone(),
+        hint: Some("write `runs_arguments = true` where that is meant, or leave `exec` out".to_owned()),
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::lint;
@@ -153,6 +177,35 @@ mod tests {
             findings("starting_daemon", text),
             [said(4, "/var/run/docker.sock"), said(5, "/run/user/1000/bus")]
         );
+    }
+
+    #[test]
+    fn lists_that_are_no_boundary() {
+        let rule = |program: &str, rest: &str| {
+            format!(
+                "[[rule]]\nid = \"r\"\nprogram = \"{program}\"\ndecision = \"allow\"\nsubcommand = [\"x\"]\n{rest}\n"
+            )
+        };
+        let said = |base: &str| {
+            [format!(
+                "2: `exec` of rule `r` is no boundary: `{base}` runs what it is told, and the dynamic loader starts any program \
+                 that can be read"
+            )]
+        };
+        assert_eq!(findings("loader", &rule("git", "exec = [\"less\"]")), said("git"));
+        assert_eq!(
+            findings("loader", &rule("ls", "exec = [\"cat\", \"/usr/bin/python3\"]")),
+            said("python3")
+        );
+        for (program, rest) in [
+            ("git", ""),
+            ("git", "exec = []"),
+            ("git", "exec = [\"less\"]\nruns_arguments = true"),
+            ("git", "exec = [\"less\"]\n[sandbox]\nprofile = \"host\""),
+            ("ls", "exec = [\"cat\"]"),
+        ] {
+            assert_eq!(findings("loader", &rule(program, rest)), [""; 0], "{program} {rest}");
+        }
     }
 
     #[test]

@@ -96,8 +96,11 @@ fn gits_ownership_test_may_be_lifted_where_a_run_starts_nothing() {
     assert_eq!(findings(&set("core.fsmonitor")).len(), 2);
     let host = format!("[sandbox]\nprofile = \"host\"\n{}", set("safe.directory"));
     assert_eq!(findings(&host).len(), 2);
-    let listed =
-        rule("a", "git", "decision = \"allow\"\nmax_args = 1\nsubcommand = [\"log\"]\nexec = [\"sh\"]");
+    let listed = rule(
+        "a",
+        "git",
+        "decision = \"allow\"\nruns_arguments = true\nsubcommand = [\"log\"]\nexec = [\"sh\"]",
+    );
     assert_eq!(findings(&format!("{}{listed}", set("safe.directory"))).len(), 2);
 }
 

@@ -73,8 +73,9 @@ fn subcommand(item: &Item<'_>, word: &str) -> Result<(), PolicyError> {
 fn flags(item: &Item<'_>) -> Result<Vec<Flag>, PolicyError> {
     let mut flags: Vec<Flag> = Vec::with_capacity(item.length());
     for entry in item.each("a list of flags")? {
-        let (flag, named) = flag(&entry)?;
+        let flag = flag(&entry)?;
         if flags.iter().any(|f| f.name == flag.name) {
+            let named = if entry.is_string() { entry } else { entry.table("a flag")?.need("name")? };
             return Err(named.error(format!("the flag `{}` stands twice in {}", flag.name, item.what)));
         }
         flags.push(flag);
@@ -82,25 +83,22 @@ fn flags(item: &Item<'_>) -> Result<Vec<Flag>, PolicyError> {
     Ok(flags)
 }
 
-/// A flag, and the item in which its name stands.
-fn flag<'a>(entry: &Item<'a>) -> Result<(Flag, Item<'a>), PolicyError> {
+fn flag(entry: &Item<'_>) -> Result<Flag, PolicyError> {
     if entry.is_string() {
-        let name = flag_name(entry)?;
-        return Ok((Flag { name, value: None, allow_dash: false }, entry.clone()));
+        return Ok(Flag { name: flag_name(entry)?, value: None, allow_dash: false });
     }
     let Ok(t) = entry.table("a flag") else {
         return Err(entry.wrong("a string such as \"-n\" or a table such as { name = \"-n\", value = {} }"));
     };
     t.only(&["name", "value", "allow_dash"])?;
-    let named = t.need("name")?;
-    let name = flag_name(&named)?;
+    let name = flag_name(&t.need("name")?)?;
     let value = t.opt("value", |i| value_limits(i).map(Box::new))?;
     let allow_dash = t.flag("allow_dash")?;
     if allow_dash && value.is_none() {
         let message = format!("`allow_dash` of the flag `{name}`, which takes no value");
         return Err(t.need("allow_dash")?.error(message).hint("write `value = {}` too"));
     }
-    Ok((Flag { name, value, allow_dash }, named))
+    Ok(Flag { name, value, allow_dash })
 }
 
 fn value_limits(item: &Item<'_>) -> Result<ValueLimits, PolicyError> {
@@ -131,9 +129,10 @@ fn flag_name(item: &Item<'_>) -> Result<String, PolicyError> {
 
 /// Positional operands. In an allow rule only the last may repeat, and none is required after an optional one.
 fn operands(item: &Item<'_>, decision: Verdict) -> Result<Vec<Operand>, PolicyError> {
-    let entries = item.list("a list of tables")?;
-    let mut operands: Vec<Operand> = Vec::with_capacity(entries.len());
-    for (index, entry) in entries.iter().enumerate() {
+    let entries = item.each("a list of tables")?.enumerate();
+    let count = item.length();
+    let mut operands: Vec<Operand> = Vec::with_capacity(count);
+    for (index, entry) in entries {
         let t = entry.table("an operand")?;
         t.only(&OPERAND)?;
         let operand = Operand {
@@ -142,7 +141,7 @@ fn operands(item: &Item<'_>, decision: Verdict) -> Result<Vec<Operand>, PolicyEr
             repeat: t.flag("repeat")?,
             allow_dash: t.flag("allow_dash")?,
         };
-        if operand.repeat && index + 1 < entries.len() {
+        if operand.repeat && index + 1 < count {
             return Err(t.need("repeat")?.error("only the last operand may repeat"));
         }
         let after_optional = operands.last().is_some_and(|o| o.optional);

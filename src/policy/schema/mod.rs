@@ -60,7 +60,7 @@ pub(super) struct File {
     /// `extends`, resolved, each with its place.
     pub extends: Vec<(PathBuf, Span)>,
     /// The short lists first, then `[[rule]]`.
-    pub rules: Vec<ReadRule>,
+    pub rules: ReadRules,
     /// `[tools.NAME]` and the name's place.
     pub tools: BTreeMap<String, (Tool, Span)>,
     pub limits: Limits,
@@ -73,14 +73,37 @@ pub(super) struct File {
     pub oversight: ReadOversight,
 }
 
-/// A rule and where its id stands.
+/// Rules as they stay, which are too large to be moved about, and a mark for each.
+#[derive(Debug, Default)]
+pub(super) struct ReadRules {
+    pub rules: Vec<Rule>,
+    pub marks: Vec<Mark>,
+}
+
+/// What joining has to know of a rule besides.
 #[derive(Debug)]
-pub(super) struct ReadRule {
-    pub rule: Rule,
+pub(super) struct Mark {
     /// Where the id stands, else where the rule starts.
     pub id: Span,
     /// An entry of a short list.
     pub short: bool,
+}
+
+impl ReadRules {
+    pub fn iter(&self) -> impl Iterator<Item = (&Rule, &Mark)> {
+        self.rules.iter().zip(&self.marks)
+    }
+
+    /// Room for so many more.
+    fn reserve(&mut self, count: usize) {
+        self.rules.reserve_exact(count);
+        self.marks.reserve_exact(count);
+    }
+
+    fn push(&mut self, rule: Rule, id: Span, short: bool) {
+        self.rules.push(rule);
+        self.marks.push(Mark { id, short });
+    }
 }
 
 /// `[network]` as written.
@@ -109,10 +132,7 @@ impl Doc {
     fn line_index(&self, offset: usize) -> u32 {
         let offset = offset.min(self.text.len());
         let (last, line) = self.last.get();
-        let lines = |from: usize, to: usize| {
-            let count = self.text.as_bytes()[from..to].iter().filter(|b| **b == b'\n').count();
-            u32::try_from(count).unwrap_or(u32::MAX)
-        };
+        let lines = |from: usize, to: usize| line_ends(&self.text.as_bytes()[from..to]);
         let line = match last <= offset {
             true => line.saturating_add(lines(last, offset)),
             false => line.saturating_sub(lines(offset, last)),
@@ -200,6 +220,23 @@ impl Doc {
     }
 }
 
+/// How many line ends there are: eight bytes at a time, since few of them hold one.
+fn line_ends(bytes: &[u8]) -> u32 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const ENDS: u64 = u64::from_ne_bytes([b'\n'; 8]);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut count = rest.iter().filter(|b| **b == b'\n').count() as u32;
+    for word in words {
+        let other = u64::from_ne_bytes(*word) ^ ENDS;
+        // The highest bit of each byte that is zero in `other`.
+        let ends = !(((other & LOW) + LOW) | other | LOW);
+        if ends != 0 {
+            count += ends.count_ones();
+        }
+    }
+    count
+}
+
 /// The keys at the top of a file.
 const TOP: &[&str] = &[
     "version",
@@ -256,7 +293,7 @@ fn read_in_order(doc: &Doc) -> Result<File, PolicyError> {
 
 fn file<'a>(
     top: &Table<'a>,
-    rules: impl FnOnce(&Table<'a>) -> Result<Vec<ReadRule>, PolicyError>,
+    rules: impl FnOnce(&Table<'a>) -> Result<ReadRules, PolicyError>,
 ) -> Result<File, PolicyError> {
     top.only(TOP)?;
     sections::version(top)?;

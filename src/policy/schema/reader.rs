@@ -9,7 +9,7 @@ use super::nearest::nearest_hint;
 use super::{Doc, Span};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::Bound;
-use crate::policy::tree::{Id, Tree, Value, bit, same};
+use crate::policy::tree::{Id, Tree, Value, bit};
 use crate::request::units::{UnitError, parse_duration, parse_size};
 
 /// A table and the name by which messages call it, such as `[limits]`.
@@ -51,18 +51,7 @@ impl<'a> Table<'a> {
 
     /// Refuses every key that is not in `keys`, naming the nearest.
     pub fn only(&self, keys: &[&str]) -> Result<(), PolicyError> {
-        // Most files write the keys in the order in which the manual has them.
-        let mut from = 0;
-        let mut known = |id: Id| {
-            let key = self.tree.key_bytes(id);
-            let is = |k: &&str| same(key, k.as_bytes());
-            let found = keys[from..].iter().position(is).map(|at| from + at);
-            let found = found.or_else(|| keys[..from].iter().position(is));
-            from = found.map_or(from, |at| at + 1);
-            found.is_some()
-        };
-        let unknown = self.tree.children(self.id).filter(|id| !known(*id));
-        let Some(first) = unknown.min_by_key(|id| self.tree.key_span(*id).start) else { return Ok(()) };
+        let Some(first) = self.tree.unknown(self.id, keys) else { return Ok(()) };
         let name = self.tree.key(first);
         let message = format!("unknown key `{}` in {}", printable(name), self.name);
         Err(self.doc.error(&self.tree.key_span(first), message).hint(nearest_hint(name, keys)))

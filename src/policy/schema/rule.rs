@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::reader::{Item, Name, Table};
-use super::{ReadRule, Span, args, sections};
+use super::{ReadRules, Span, args, sections};
 use crate::policy::error::{PolicyError, Shown, is_unprintable, printable};
 use crate::policy::model::{
     ArgRules, Example, ExampleCommand, Network, Own, OwnOrNone, ProgramName, Rule, Verdict,
@@ -41,8 +41,9 @@ const MAX_NAME: usize = 128;
 
 /// The lists `allow` and `deny`, then all `[[rule]]`. Rules are large and a policy may have hundreds: they are written
 /// once, where they stay.
-pub(super) fn all(top: &Table<'_>) -> Result<Vec<ReadRule>, PolicyError> {
-    let mut rules = Vec::with_capacity(shorts(top) + top.get("rule").map_or(0, |item| item.length()));
+pub(super) fn all(top: &Table<'_>) -> Result<ReadRules, PolicyError> {
+    let mut rules = ReadRules::default();
+    rules.reserve(shorts(top) + top.get("rule").map_or(0, |item| item.length()));
     short(top, &mut rules)?;
     long(top, &mut rules)?;
     Ok(rules)
@@ -53,7 +54,7 @@ const LEAST_RULE: usize = 64;
 
 /// The same rules, read one by one while the text is parsed.
 pub(super) struct Coming {
-    rules: Vec<ReadRule>,
+    rules: ReadRules,
     /// How many of them are entries of the short lists, once those were read.
     short: Option<usize>,
 }
@@ -61,22 +62,21 @@ pub(super) struct Coming {
 impl Coming {
     /// None yet.
     pub fn new() -> Coming {
-        Coming { rules: Vec::new(), short: None }
+        Coming { rules: ReadRules::default(), short: None }
     }
 
     /// The next `[[rule]]`. What stands before it in the text is in the tree: so are the short lists, if there are any.
     pub fn take(&mut self, top: &Table<'_>, entry: Table<'_>) -> Result<(), PolicyError> {
         if self.short.is_none() {
-            self.rules.reserve_exact(shorts(top) + entry.doc.text.len() / LEAST_RULE);
+            self.rules.reserve(shorts(top) + entry.doc.text.len() / LEAST_RULE);
             short(top, &mut self.rules)?;
-            self.short = Some(self.rules.len());
+            self.short = Some(self.rules.rules.len());
         }
-        self.rules.push(rule(&entry)?);
-        Ok(())
+        rule(&entry, &mut self.rules)
     }
 
     /// All of them; `None` if not every entry of the short lists is among them.
-    pub fn all(self, top: &Table<'_>) -> Option<Vec<ReadRule>> {
+    pub fn all(self, top: &Table<'_>) -> Option<ReadRules> {
         match self.short {
             Some(count) => (count == shorts(top)).then_some(self.rules),
             None => all(top).ok(),
@@ -90,7 +90,7 @@ fn shorts(top: &Table<'_>) -> usize {
     length("allow") + length("deny")
 }
 
-fn short(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
+fn short(top: &Table<'_>, rules: &mut ReadRules) -> Result<(), PolicyError> {
     let mut seen: HashMap<ProgramName, Verdict> = HashMap::new();
     for (key, decision) in [("allow", Verdict::Allow), ("deny", Verdict::Deny)] {
         let Some(item) = top.get(key) else { continue };
@@ -103,14 +103,14 @@ fn short(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> 
                     false => format!("`{shown}` stands in both `allow` and `deny`"),
                 }));
             }
-            rules.push(short_rule(&entry, name, decision));
+            rules.push(short_rule(&entry, name, decision), entry.span, true);
         }
     }
     Ok(())
 }
 
-fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRule {
-    let rule = Rule {
+fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> Rule {
+    Rule {
         id: format!("{}:{}", decision.as_str(), name.as_os_str().to_string_lossy()),
         at: entry.doc.place(&entry.span),
         programs: vec![name],
@@ -122,22 +122,21 @@ fn short_rule(entry: &Item<'_>, name: ProgramName, decision: Verdict) -> ReadRul
         runs_arguments: false,
         own: OwnOrNone::default(),
         examples: Vec::new(),
-    };
-    ReadRule { rule, id: entry.span.clone(), short: true }
+    }
 }
 
-fn long(top: &Table<'_>, rules: &mut Vec<ReadRule>) -> Result<(), PolicyError> {
+fn long(top: &Table<'_>, rules: &mut ReadRules) -> Result<(), PolicyError> {
     let Some(item) = top.get("rule") else { return Ok(()) };
     if !item.is_list() {
         return Err(item.error("`rule` must be a list of tables").hint("write `[[rule]]`"));
     }
     for entry in item.each("a list of tables")? {
-        rules.push(rule(&entry.table("[[rule]]")?)?);
+        rule(&entry.table("[[rule]]")?, rules)?;
     }
     Ok(())
 }
 
-fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
+fn rule(t: &Table<'_>, rules: &mut ReadRules) -> Result<(), PolicyError> {
     t.only(KEYS)?;
     let decision = t.need("decision")?.word(&DECISIONS)?;
     let program_item = t.need("program")?;
@@ -155,7 +154,8 @@ fn rule(t: &Table<'_>) -> Result<ReadRule, PolicyError> {
         own: own(t, "a rule")?,
         examples: t.opt("examples", examples)?.unwrap_or_default(),
     };
-    Ok(ReadRule { rule, id: id_span, short: false })
+    rules.push(rule, id_span, false);
+    Ok(())
 }
 
 /// The id as written, else the file and line, which point at the rule just as well.

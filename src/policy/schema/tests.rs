@@ -8,7 +8,7 @@ mod whole;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Doc, File, read};
+use super::{Doc, File, line_ends, read};
 use crate::policy::error::PolicyError;
 
 /// A policy that uses every key there is.
@@ -327,4 +327,17 @@ fn paths() {
 
 fn read_error(doc: &Doc) -> String {
     read(doc).unwrap_err().one_line()
+}
+
+#[test]
+fn line_ends_are_counted_wherever_they_stand() {
+    // What differs from a line end in one bit, or carries into the next byte, is none.
+    let bytes: Vec<u8> = b"\n\x0b\x8a\n\0\xff\n\n\x0a\x08\x09\n\x7f\x80\n\n\n\n\n\n\n\n\n\n\n.".repeat(2);
+    for start in 0..bytes.len() {
+        for end in start..=bytes.len() {
+            let part = &bytes[start..end];
+            let count = part.iter().filter(|b| **b == b'\n').count();
+            assert_eq!(line_ends(part) as usize, count, "{part:?}");
+        }
+    }
 }

@@ -48,16 +48,22 @@ impl<'t> Tree<'t> {
         id
     }
 
+    #[inline(always)]
     fn name(&mut self, id: Id, node: &mut Node, key: &Key) {
         node.key = key.span;
         node.tag = key.tag;
         node.flags = node.flags & !(Node::QUOTED | Node::DECODED_KEY) | key.flags;
         if key.flags & Node::DECODED_KEY != 0 {
-            let at = self.decoded_keys.partition_point(|(other, _)| *other < id);
-            match self.decoded_keys.get_mut(at).filter(|(other, _)| *other == id) {
-                Some(old) => old.1 = key.decoded,
-                None => self.decoded_keys.insert(at, (id, key.decoded)),
-            }
+            self.keep_decoded(id, key.decoded);
+        }
+    }
+
+    #[cold]
+    fn keep_decoded(&mut self, id: Id, key: Stretch) {
+        let at = self.decoded_keys.partition_point(|(other, _)| *other < id);
+        match self.decoded_keys.get_mut(at).filter(|(other, _)| *other == id) {
+            Some(old) => old.1 = key,
+            None => self.decoded_keys.insert(at, (id, key)),
         }
     }
 
@@ -75,6 +81,7 @@ impl<'t> Tree<'t> {
     }
 
     /// A key where it stands. With [`Node::DECODED_KEY`], `decoded` is where its characters are.
+    #[inline(always)]
     pub(super) fn key_at(&self, span: Stretch, flags: u8, decoded: Stretch) -> Key {
         let mut key = Key { span, flags, decoded, tag: 0 };
         key.tag = tag(self.meant(&key));
@@ -82,6 +89,7 @@ impl<'t> Tree<'t> {
     }
 
     /// A key's characters.
+    #[inline]
     pub(super) fn meant(&self, key: &Key) -> &[u8] {
         let range = key.span.range();
         match key.flags {

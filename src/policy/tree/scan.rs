@@ -64,8 +64,6 @@ pub(super) mod class {
     pub const LITERAL: u8 = 4;
     /// Itself in a comment.
     pub const COMMENT: u8 = 8;
-    /// Space and tab.
-    pub const BLANK: u8 = 16;
 }
 
 static CLASSES: [u8; 256] = classes();
@@ -89,9 +87,6 @@ const fn classes() -> [u8; 256] {
         if printed && b != b'\'' {
             is |= class::LITERAL;
         }
-        if matches!(b, b' ' | b'\t') {
-            is |= class::BLANK;
-        }
         table[byte] = is;
         byte += 1;
     }
@@ -112,8 +107,19 @@ impl Scan<'_, '_> {
 
     /// Steps over all bytes of a class.
     pub(super) fn run(&mut self, class: u8) {
-        let rest = &self.bytes[self.at..];
-        self.at += rest.iter().position(|b| CLASSES[usize::from(*b)] & class == 0).unwrap_or(rest.len());
+        let (bytes, mut at) = (self.bytes, self.at);
+        while at < bytes.len() && CLASSES[usize::from(bytes[at])] & class != 0 {
+            at += 1;
+        }
+        self.at = at;
+    }
+
+    /// Steps over space and tabs: mostly one or none, which is not worth a call.
+    #[inline(always)]
+    pub(super) fn blank(&mut self) {
+        while let Some(b' ' | b'\t') = self.peek() {
+            self.at += 1;
+        }
     }
 
     pub(super) fn from(&self, start: usize) -> Stretch {
@@ -122,16 +128,18 @@ impl Scan<'_, '_> {
 
     /// A line's end, if it stands here.
     pub(super) fn newline(&mut self) -> bool {
-        if self.bytes[self.at..].starts_with(b"\r\n") {
-            self.at += 2;
-            return true;
-        }
-        self.eat(b'\n')
+        let length = match self.peek() {
+            Some(b'\n') => 1,
+            Some(b'\r') if self.bytes.get(self.at + 1) == Some(&b'\n') => 2,
+            _ => return false,
+        };
+        self.at += length;
+        true
     }
 
     /// The rest of a line on which nothing more may stand.
     fn end_of_line(&mut self) -> Option<()> {
-        self.run(class::BLANK);
+        self.blank();
         if self.eat(b'#') {
             self.run(class::COMMENT);
         }
@@ -141,7 +149,7 @@ impl Scan<'_, '_> {
     /// Space, comments and line ends, as they may stand between the entries of a list.
     fn gap(&mut self) -> Option<u8> {
         loop {
-            self.run(class::BLANK);
+            self.blank();
             match self.peek()? {
                 b'\n' | b'\r' | b'#' => self.end_of_line()?,
                 other => return Some(other),
@@ -152,7 +160,7 @@ impl Scan<'_, '_> {
     fn document(&mut self) -> Option<()> {
         let mut table = Open { id: Tree::ROOT, present: 0 };
         loop {
-            self.run(class::BLANK);
+            self.blank();
             match self.peek() {
                 None => return self.whole().map(drop),
                 Some(b'\n' | b'\r' | b'#') => {}
@@ -168,7 +176,7 @@ impl Scan<'_, '_> {
         let start = self.at;
         self.at += 1;
         let list = self.eat(b'[');
-        self.run(class::BLANK);
+        self.blank();
         let name = self.at;
         let mut key = self.path()?;
         let first = self.way.first().unwrap_or(&key);
@@ -223,7 +231,7 @@ impl Scan<'_, '_> {
                 return None;
             }
         }
-        self.run(class::BLANK);
+        self.blank();
         self.value(parent, Some(&key), depth)
     }
 
@@ -232,7 +240,7 @@ impl Scan<'_, '_> {
         self.way.clear();
         loop {
             let key = self.key()?;
-            self.run(class::BLANK);
+            self.blank();
             if !self.eat(b'.') {
                 return Some(key);
             }
@@ -240,30 +248,22 @@ impl Scan<'_, '_> {
             if self.way.len() > MAX_DEPTH {
                 return None;
             }
-            self.run(class::BLANK);
+            self.blank();
         }
     }
 
     fn key(&mut self) -> Option<Key> {
         let start = self.at;
-        let (mut flags, mut inner) = (0, Stretch::default());
-        match self.peek()? {
-            quote @ (b'"' | b'\'') => {
-                if self.bytes[start..].starts_with(&[quote; 3]) {
-                    return None;
-                }
-                let decoded;
-                (inner, decoded) = self.string()?;
-                flags = if decoded { Node::DECODED_KEY } else { Node::QUOTED };
+        if let quote @ (b'"' | b'\'') = self.peek()? {
+            if self.bytes[start..].starts_with(&[quote; 3]) {
+                return None;
             }
-            _ => {
-                self.run(class::BARE);
-                if self.at == start {
-                    return None;
-                }
-            }
+            let (inner, decoded) = self.string()?;
+            let flags = if decoded { Node::DECODED_KEY } else { Node::QUOTED };
+            return Some(self.tree.key_at(self.from(start), flags, inner));
         }
-        Some(self.tree.key_at(self.from(start), flags, inner))
+        self.run(class::BARE);
+        (self.at > start).then(|| self.tree.key_at(self.from(start), 0, Stretch::default()))
     }
 
     /// A value and its node. What stands behind it, and whether it may, is for the caller to see.

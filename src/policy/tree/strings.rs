@@ -101,11 +101,11 @@ impl Scan<'_, '_> {
         self.at += 1;
         let byte = self.peek()?;
         if lines && matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-            self.run(class::BLANK);
+            self.blank();
             self.newline().then_some(())?;
             while {
                 let before = self.at;
-                self.run(class::BLANK);
+                self.blank();
                 self.newline() || self.at > before
             } {}
             return Some(());

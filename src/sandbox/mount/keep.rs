@@ -17,7 +17,7 @@ use crate::sys::account::account;
 
 pub(in crate::sandbox) mod gitconfig;
 
-/// Start-up files and directories of shells, editors and agents, looked up in the working directory.
+/// Start-up files and directories of shells, interpreters, editors and agents, looked up in the working directory.
 pub(crate) const STARTUP: &[&str] = &[
     ".envrc",
     ".vscode",
@@ -26,14 +26,28 @@ pub(crate) const STARTUP: &[&str] = &[
     ".cursor",
     ".claude",
     ".devcontainer",
+    ".devcontainer.json",
     ".github/hooks",
     ".mcp.json",
     ".codex",
+    ".agents",
     ".gemini",
+    ".qwen",
+    ".kiro",
+    ".amazonq",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    ".aider.conf.yml",
     ".windsurf",
     ".mise.toml",
+    ".mise.local.toml",
     "mise.toml",
+    "mise.local.toml",
+    ".mise",
+    ".config/mise.toml",
     ".hg/hgrc",
+    ".jj/repo/config.toml",
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -56,8 +70,16 @@ pub(crate) const STARTUP: &[&str] = &[
     ".dir-locals.el",
     ".gdbinit",
     ".lldbinit",
+    ".pdbrc",
+    ".irbrc",
+    ".pryrc",
+    ".Rprofile",
+    ".ocamlinit",
+    ".ghci",
+    ".ripgreprc",
     ".tmux.conf",
     ".gitconfig",
+    ".config/git",
     ".ssh",
 ];
 

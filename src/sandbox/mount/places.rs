@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::policy::model::Filesystem;
 use crate::sys::canonical;
+use crate::sys::path::{is_same, is_within};
 
 /// Where a private tmp can be; the first that the run does not need from the host is `TMPDIR`, the others show the same.
 pub(super) const TMP_DIRS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -34,7 +35,8 @@ impl TmpPlaces {
 
     /// Those that none of the `named` paths is or contains.
     pub(super) fn free<'a>(&self, named: impl Iterator<Item = &'a Path> + Clone) -> Vec<PathBuf> {
-        let taken = |dir: &Path| named.clone().any(|path| path != Path::new("/") && dir.starts_with(path));
+        let taken =
+            |dir: &Path| named.clone().any(|path| is_within(dir, path) && !is_same(path, Path::new("/")));
         self.0.iter().filter(|dir| !taken(dir)).cloned().collect()
     }
 }

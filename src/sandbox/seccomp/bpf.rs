@@ -66,15 +66,19 @@ enum Then {
     /// The call returns this.
     Return(u32),
     /// Goes on with the step that stands this many places further.
-    On(usize),
+    On(u16),
 }
 
 use Then::{On, Return};
 
+fn on(places: usize) -> Then {
+    On(u16::try_from(places).expect("a check is a few steps long"))
+}
+
 impl Checks {
     /// No condition yet.
     pub fn new() -> Checks {
-        Checks(Vec::with_capacity(16))
+        Checks(Vec::with_capacity(4))
     }
 
     /// The low half of `argument`, masked, is one of `values`, or the call returns `action`.
@@ -84,7 +88,7 @@ impl Checks {
         for (i, value) in values.iter().enumerate() {
             let left = values.len() - i;
             let no = if left == 1 { Return(action) } else { On(1) };
-            self.test(IF_EQUAL, *value, On(left), no);
+            self.test(IF_EQUAL, *value, on(left), no);
         }
         self
     }
@@ -147,7 +151,7 @@ impl Checks {
     pub fn allow_if_both(mut self, first: (u32, u32, u32), second: (u32, u32, &[u32])) -> Checks {
         let inner = Checks::new().none_of(second.0, second.1, second.2, ALLOW);
         self.load_masked(first.0, first.1);
-        self.test(IF_EQUAL, first.2, On(1), On(1 + inner.0.len()));
+        self.test(IF_EQUAL, first.2, On(1), on(1 + inner.0.len()));
         self.0.extend(inner.0);
         self
     }
@@ -184,7 +188,8 @@ pub fn assemble(
     first_unknown: u32,
 ) -> Box<[sock_filter]> {
     verdicts.sort_unstable_by_key(|(number, _)| *number);
-    let groups = groups(&ranges(&verdicts, first_unknown));
+    let ranges = ranges(&verdicts, first_unknown);
+    let groups = groups(&ranges);
     let mut builder = Backwards { program: Vec::with_capacity(256), returns: Vec::with_capacity(8) };
     let root = builder.tree(&groups);
     builder.reach(root, 0);
@@ -241,27 +246,25 @@ fn same(a: Leaf<'_>, b: Leaf<'_>) -> bool {
 /// How many single numbers are compared in a row.
 const ROW: usize = 3;
 
-/// A range with single numbers in it that are judged otherwise: one comparison each, where two ends would take two.
-struct Group<'a> {
-    range: Range<'a>,
-    singles: Vec<(u32, Leaf<'a>)>,
-}
+/// A range with single numbers in it that are judged otherwise: one comparison each, where two ends would take two. Every
+/// second one is such a number, and behind it the range goes on.
+type Group<'r, 'a> = &'r [Range<'a>];
 
-fn groups<'a>(ranges: &[Range<'a>]) -> Vec<Group<'a>> {
+fn groups<'r, 'a>(ranges: &'r [Range<'a>]) -> Vec<Group<'r, 'a>> {
     let mut groups = Vec::with_capacity(ranges.len());
     let mut rest = ranges;
-    while let [range, after @ ..] = rest {
-        let mut group = Group { range: *range, singles: Vec::new() };
-        rest = after;
-        while let [single, again, after @ ..] = rest
-            && group.singles.len() < ROW
+    while let [range, ..] = rest {
+        let mut length = 1;
+        while let [single, again, ..] = rest[length..]
+            && length < 1 + 2 * ROW
             && same(again.verdict, range.verdict)
             && again.first == single.first + 1
         {
-            group.singles.push((single.first, single.verdict));
-            rest = after;
+            length += 2;
         }
+        let (group, after) = rest.split_at(length);
         groups.push(group);
+        rest = after;
     }
     groups
 }
@@ -287,19 +290,19 @@ const REACH: usize = 250;
 
 impl Backwards {
     /// A balanced search tree: half the groups on either side of each comparison.
-    fn tree(&mut self, groups: &[Group<'_>]) -> Target {
+    fn tree(&mut self, groups: &[Group<'_, '_>]) -> Target {
         if let [only] = groups {
-            let mut below = self.leaf(only.range.verdict);
-            for (number, verdict) in only.singles.iter().rev() {
-                let at = self.leaf(*verdict);
-                below = self.test(IF_EQUAL, *number, at, below);
+            let mut below = self.leaf(only[0].verdict);
+            for single in only[1..].iter().step_by(2).rev() {
+                let at = self.leaf(single.verdict);
+                below = self.test(IF_EQUAL, single.first, at, below);
             }
             return below;
         }
         let (left, right) = groups.split_at(groups.len() / 2);
         let above = self.tree(right);
         let below = self.tree(left);
-        self.test(IF_AT_LEAST, right[0].range.first, above, below)
+        self.test(IF_AT_LEAST, right[0][0].first, above, below)
     }
 
     fn leaf(&mut self, leaf: Leaf<'_>) -> Target {
@@ -315,7 +318,7 @@ impl Backwards {
         for (i, step) in steps.iter().enumerate().rev() {
             let then = |then: Then| match then {
                 Return(value) => Target::Return(value),
-                On(further) => places[i + further],
+                On(further) => places[i + usize::from(further)],
             };
             places[i] = match *step {
                 Step::Load(offset) => self.straight(LOAD, offset, places[i + 1]),

@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 /// Where settings and keys lie. `/usr` but for its local part is made of packages, which bring no secrets.
 pub const PLACES: &[&str] = &["/etc", "/usr/local/etc", "/opt"];
 
+/// Where programs are put by hand, each in a directory of its own, settings and all; and what lies there for all of them.
+pub const BY_HAND: &str = "/usr/local";
+const SHARED: [&str; 11] =
+    ["bin", "etc", "games", "include", "lib", "lib64", "libexec", "man", "sbin", "share", "src"];
+
 /// How many entries of a place are looked at, and of each directory in it with all that is below.
 const MAX_ENTRIES: usize = 65_536;
 const MAX_BELOW_ONE: usize = 4096;
@@ -27,6 +32,14 @@ pub struct Private {
 /// itself is meant.
 pub fn below(top: &Path, granted: &[&Path]) -> Private {
     below_within(top, granted, MAX_ENTRIES, MAX_BELOW_ONE)
+}
+
+/// The same for what was put there by hand; a directory that is too much to look through is passed over, for it is more
+/// likely a tool chain that the run needs than the place of a secret.
+pub fn by_hand(top: &Path, granted: &[&Path]) -> Vec<PathBuf> {
+    let shared = SHARED.map(|name| top.join(name));
+    let passed: Vec<&Path> = shared.iter().map(PathBuf::as_path).chain(granted.iter().copied()).collect();
+    below(top, &passed).paths
 }
 
 fn below_within(top: &Path, granted: &[&Path], mut left: usize, one: usize) -> Private {
@@ -136,6 +149,17 @@ mod tests {
         found.paths.sort();
         assert_eq!(found.paths, [at("app/deep/er/token"), at("closed"), at("mine/key")]);
         assert!(found.unlooked.is_empty());
+    }
+
+    #[test]
+    fn what_was_put_there_by_hand_is_looked_through_and_what_is_shared_is_not() {
+        let scratch = Scratch::new("private-by-hand");
+        let at = |name: &str| scratch.0.join(name);
+        for name in ["app/conf/key", "app/bin/tool", "share/key", "lib/deep/key"] {
+            put(&at(name), 0o600);
+        }
+        put(&at("app/readme"), 0o644);
+        assert_eq!(by_hand(&scratch.0, &[&at("app/bin/tool")]), [at("app/conf/key")]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn inputs<'a>(filesystem: &'a Filesystem, scratch: &'a Path, tmp: &'a Path) -> I
 fn under(view: &View, who: Who, body: impl FnOnce() -> i32) -> Ended {
     in_child(who, || {
         let prepared = landlock::Prepared::filled(view, landlock::abi()).unwrap();
-        landlock::add_late(prepared.fd.as_raw_fd(), &prepared.late, prepared.handled).unwrap();
+        landlock::add_late(prepared.fd.as_raw_fd(), &prepared.late).unwrap();
         no_new_privs().unwrap();
         landlock::apply(prepared.fd.as_raw_fd()).unwrap();
         body()

@@ -9,7 +9,7 @@ const SECRET: &str = "s3cret-of-the-run";
 fn withheld(run_id: &str) -> Withheld {
     let result =
         serde_json::json!({"run_id": run_id, "status": "ok", "exit_code": 0, "stdout": SECRET, "stderr": ""});
-    Withheld::of(result.to_string(), &["shell".into()]).unwrap()
+    Withheld::of(Some(result.to_string()), &["shell".into()]).unwrap()
 }
 
 impl Desk {

@@ -31,9 +31,9 @@ fn a_policy_with_every_key_loads_as_written() {
     assert_eq!(f.filesystem.map, [(PathBuf::from("/data"), PathBuf::from("/pol/dir/extract"))]);
     assert_eq!(f.audit.file.unwrap().0, Path::new("/var/log/guardexec/audit.jsonl"));
     assert_eq!(f.audit.rotate, Some(100 << 20));
-    let ids: Vec<&str> = f.rules.iter().map(|r| r.rule.id.as_str()).collect();
+    let ids: Vec<&str> = f.rules.rules.iter().map(|r| r.id.as_str()).collect();
     assert_eq!(ids, ["allow:uname", "allow:/bin/date", "deny:rm", "git-read", "p.toml:65"]);
-    let git = &f.rules[3].rule;
+    let git = &f.rules.rules[3];
     assert_eq!((git.at.line, git.decision), (39, Verdict::Allow));
     assert_eq!(git.programs, [ProgramName::Bare(OsString::from("git"))]);
     assert_eq!(git.sha256.as_deref(), Some("0123456789abcdef".repeat(4).as_str()));
@@ -123,7 +123,7 @@ fn complaints_come_in_the_order_of_the_checks() {
     let late = format!("version = 1\n{}\n[limits]\npids = 3\n[rule.limits]\npids = 2", in_rule("allow", ""));
     let file = parse(&late).unwrap();
     assert_eq!(
-        (file.limits.pids, file.rules[0].rule.own.limits.pids),
+        (file.limits.pids, file.rules.rules[0].own.limits.pids),
         (Some(Bound::At(3)), Some(Bound::At(2)))
     );
 }

@@ -148,7 +148,14 @@ fn follow(config: &Path, top: &Path, home: Option<&Path>, depth: usize, found: &
             _ => plain_path(&dir.join(&value)),
         };
         match setting.name.as_str() {
-            "core.hookspath" => found.push(from(top)),
+            "core.hookspath" => {
+                let hooks = from(top);
+                // husky's: each of the hooks in there starts the script of its name beside the directory.
+                if hooks.ends_with("_") {
+                    found.extend(hooks.parent().filter(|dir| *dir != top).map(Path::to_owned));
+                }
+                found.push(hooks);
+            }
             "include.path" | "includeif.path" => {
                 let path = from(config.parent().unwrap_or(top));
                 if depth < MAX_DEPTH {
@@ -193,11 +200,11 @@ mod tests {
         .unwrap();
         std::fs::write(
             top.join("more"),
-            "[core]\nhookspath=./a/../b # theirs\n[include]\npath = ../more\n[core]\nhooksPath = c\\\nd\n[core] hooksPath = ~/e\n[user]\nname = x\n",
+            "[core]\nhookspath=./a/../b # theirs\n[include]\npath = ../more\n[core]\nhooksPath = c\\\nd\n[core] hooksPath = ~/e\n[core] hooksPath = husky/_\n[user]\nname = x\n",
         )
         .unwrap();
         let found = named(&top.join(".git/config"), top, Some(&top.join("home")));
-        for path in [".husky", "more", ".git/gone", "b", "cd", "home/e"] {
+        for path in [".husky", "more", ".git/gone", "b", "cd", "home/e", "husky", "husky/_"] {
             assert!(found.contains(&top.join(path)), "{path} in {found:?}");
         }
         assert!(named(&top.join("missing"), top, None).is_empty());
