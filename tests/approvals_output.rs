@@ -55,9 +55,24 @@ pub fn waits(answer: &Answer) -> String {
         "{}",
         answer.show()
     );
-    for key in ["exit_code", "signal", "limit", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "error"] {
+    for key in [
+        "exit_code",
+        "signal",
+        "limit",
+        "stdout",
+        "stderr",
+        "stdout_bytes",
+        "stderr_bytes",
+        "error",
+        "cpu_user_ms",
+        "cpu_system_ms",
+        "max_rss_bytes",
+        "processes",
+        "survivors",
+    ] {
         assert!(answer.json[key].is_null(), "{key}\n{}", answer.show());
     }
+    assert_eq!(answer.json["violations"], json!([]), "{}", answer.show());
     let approval = &answer.json["approval"];
     assert_eq!(approval["state"], "pending", "{}", answer.show());
     let id = approval["id"].as_str().expect("an id").to_owned();

@@ -128,9 +128,9 @@ as_both! {
 as_both! {
     fn the_private_tmp_is_gone_too_when_guardexec_is_killed(bench) {
         let (mark, note) = (marker(rand()), bench.work().join("note"));
-        let policy = format!("[sandbox]\nprofile = \"workspace\"\nprocesses = \"groups\"\n[[rule]]\nid = \"sh\"\nprogram = \"sh\"\ndecision = \"allow\"\n");
+        let policy = "allow = [\"sh\"]\n[sandbox]\nprofile = \"workspace\"\nprocesses = \"groups\"\n";
         let script = format!("mkdir -m 0 $TMPDIR/closed; echo x > $TMPDIR/file; echo $TMPDIR > note-; mv note- note; sleep {mark}");
-        let mut child = bench.policy(&policy).start(sh(script));
+        let mut child = bench.policy(policy).start(sh(script));
         assert!(eventually(Duration::from_secs(20), || note.exists()), "the run never began");
         let tmp = std::fs::read_to_string(&note).expect("a path");
         let tmp = std::path::Path::new(tmp.trim_end());

@@ -175,10 +175,15 @@ impl ResultDoc {
         self.decision = decision;
     }
 
-    /// Takes out what tells something of a withheld output: how the command ended, and how much it wrote.
+    /// Takes out what tells something of a withheld output: how the command ended, how much it wrote, and what it took and
+    /// was refused on the way. How long it took the caller could see for himself.
     pub fn conceal(&mut self) {
         (self.exit_code, self.limit, self.core_dumped) = (None, None, false);
         (self.stdout_bytes, self.stderr_bytes) = (None, None);
+        (self.cpu_user_ms, self.cpu_system_ms, self.max_rss_bytes) = (None, None, None);
+        (self.processes, self.survivors) = (None, None);
+        self.violations.clear();
+        self.redactions.clear();
         if self.status != Status::Cancelled {
             self.signal = None;
         }

@@ -280,7 +280,7 @@ as_both! {
     fn a_failed_run_is_told_what_is_kept_from_it_and_no_more(bench) {
         let denied = bench.file("work/denied", "x\n");
         let closed = bench.file("work/closed", "x\n");
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("chmod");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("chmod");
         for ground in GROUNDS {
             let mounts = ground.mounts();
             let deny = if mounts { format!("[filesystem]\ndeny = [{denied:?}]\n") } else { String::new() };
