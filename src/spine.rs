@@ -205,8 +205,9 @@ fn under(
         Some(stage) if stage == Stage::KillSwitch.as_str() => trail.switched(doc, doc.reason.clone()),
         _ => Ok(()),
     });
-    let remembered = recorded.and_then(|()| aftermath::remember(authority, &by, &outcome.left, trail, doc));
-    if let Err(error) = remembered.and_then(|()| trail.ended(doc)) {
+    let remembered = aftermath::remember(authority, &by, &outcome.left, trail, doc);
+    by.begun = None;
+    if let Err(error) = recorded.and(remembered).and_then(|()| trail.ended(doc)) {
         trail::unrecorded(doc, &error);
     }
     if outcome.concealed {

@@ -1,5 +1,7 @@
 //! The command line and the JSON request: what is taken, what is refused, and how a refusal is said.
 
+use std::ffi::OsStr;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Bench};
@@ -115,6 +117,24 @@ as_both! {
                 a.error(&["agent"]);
             }
         }
+    }
+}
+
+as_both! {
+    fn an_inherited_agent_that_is_no_text_ends_the_call(bench) {
+        use std::os::unix::ffi::OsStrExt as _;
+        // What a lossy conversion would make of it is a name that the policy knows.
+        let policy = "[[rule]]\nid = \"r\"\nprogram = \"true\"\ndecision = \"allow\"\nagents = [\"le\u{fffd}ad\"]\n";
+        let environment = [OsStr::new("env"), OsStr::from_bytes(b"GUARDEXEC_AGENT=le\xffad")];
+        let says = r"GUARDEXEC_AGENT is 'le\xffad', which is not UTF-8 text";
+        let a = bench.host(policy).wrap(environment).run(["true"]);
+        a.error(&[says]).nothing_ran();
+        assert_eq!((a.exit, a.str("status")), (125, "error"), "{}", a.show());
+        for verb in [&["explain", "--", "true"][..], &["tools"], &["approvals", "list"], &["session", "list"]] {
+            let a = bench.call().wrap(environment).opt(verb).raw();
+            assert!(a.exit == 125 && a.stdout.is_empty() && a.stderr.contains(says), "{verb:?}\n{}", a.show());
+        }
+        assert_eq!(bench.call().wrap(environment).opt(["--help"]).raw().exit, 0);
     }
 }
 

@@ -12,6 +12,7 @@ mod cases;
 mod checking;
 mod confined;
 mod counting;
+mod cut_off;
 mod explaining;
 mod killing;
 mod order;

@@ -280,6 +280,34 @@ as_both! {
 }
 
 as_both! {
+    fn an_alert_that_cannot_be_told_is_warned_of_and_changes_nothing(bench) {
+        let fails = bench.script("fails", "#!/bin/sh\necho x >>\"$(dirname \"$0\")/tried\"\nexit 3\n");
+        let alert = |on: &str, run: &str| format!("[[alert]]\nname = \"a-{on}\"\non = \"{on}\"\nabove = 0\nper = \"1h\"\nrun = \"{run}\"\n");
+        let fails = fails.to_str().expect("UTF-8");
+        let more = format!(
+            "[[rate]]\nname = \"few\"\ncount = 9\nper = \"1h\"\n{}{}{}",
+            alert("denied", fails), alert("rate:few", fails), alert("timeout", "/nowhere/x")
+        );
+        let warned = |a: &Answer, part: &str| {
+            let warnings = a.json["warnings"].as_array().expect("warnings");
+            assert!(warnings.len() == 1 && warnings[0].as_str().is_some_and(|w| w.contains(part)), "{part}: {}", a.show());
+        };
+        let denied = call(bench, &more).run(["rm"]);
+        denied.denied_by("command", &[]);
+        warned(&denied, "nobody was told of the alert 'a-denied' (");
+        warned(&denied, "): its program failed: it exited with status 3");
+        let ran = leave(call(bench, &more));
+        ran.ok("");
+        warned(&ran, "nobody was told of the alert 'a-rate:few' (");
+        // Once a window, told or not: no storm of calls runs a program that fails.
+        for answer in [call(bench, &more).run(["rm"]), leave(call(bench, &more))] {
+            assert_eq!(answer.json["warnings"], json!([]), "{}", answer.show());
+        }
+        assert_eq!(fs::read_to_string(bench.dir.join("tried")).expect("tried").lines().count(), 2);
+    }
+}
+
+as_both! {
     fn told_to_end_while_an_alert_is_told_nothing_runs(bench) {
         let mark = format!("97{}.{:06}", bench.who as u8, std::process::id());
         let teller = bench.script("teller", &format!("#!/bin/sh\nexec sleep {mark}\n"));

@@ -1,10 +1,19 @@
 //! `delete_file`.
 
+use std::os::fd::AsFd as _;
+
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::beneath::{Beneath, cannot};
 use super::said::{Said, Step};
 use super::{shown, write};
+
+/// What deleting would find.
+pub(super) fn look(place: &Beneath<'_>) -> Step<String> {
+    place.file()?;
+    write::may_change(place, place.dir.as_fd())?;
+    Ok(format!("{} is there, and would be deleted", shown(place.call)))
+}
 
 /// Takes the name of a regular file away. Between the look and the call another file can come under the name: then that
 /// one's name goes, in the same directory, and what a link leads to is never touched.

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 
-use super::beneath::{Beneath, cannot};
+use super::beneath::{Beneath, Target, cannot};
 use super::said::{Said, Step};
 use super::shown;
 
@@ -17,20 +17,7 @@ use super::shown;
 /// a tab what it is. Within names a backslash is doubled, and control characters and bytes that are not UTF-8 are `\xHH`,
 /// so that one line is one name.
 pub(super) fn list(place: &Beneath<'_>) -> Step<Vec<u8>> {
-    let target = match place.target()? {
-        None => return Said::failed(format!("{} does not exist", shown(place.call))),
-        Some(target) => target,
-    };
-    match target.kind() {
-        SFlag::S_IFDIR => {}
-        SFlag::S_IFLNK => {
-            return Said::refused(
-                format!("{} is a symbolic link, which no action follows", shown(place.call)),
-                "name the directory itself, beneath the tool's directory",
-            );
-        }
-        _ => return Said::failed(format!("{} is not a directory", shown(place.call))),
-    }
+    let target = directory(place)?;
     let failed = |errno: Errno| cannot(place.call, errno);
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let opened = openat(&target.file, OsStr::new("."), flags, Mode::empty()).map_err(failed)?;
@@ -57,6 +44,26 @@ pub(super) fn list(place: &Beneath<'_>) -> Step<Vec<u8>> {
     }
     lines.sort();
     Ok(lines.concat())
+}
+
+/// What listing would find.
+pub(super) fn look(place: &Beneath<'_>) -> Step<String> {
+    directory(place).map(|_| format!("{} is a directory", shown(place.call)))
+}
+
+fn directory(place: &Beneath<'_>) -> Step<Target> {
+    let target = match place.target()? {
+        None => return Said::failed(format!("{} does not exist", shown(place.call))),
+        Some(target) => target,
+    };
+    match target.kind() {
+        SFlag::S_IFDIR => Ok(target),
+        SFlag::S_IFLNK => Said::refused(
+            format!("{} is a symbolic link, which no action follows", shown(place.call)),
+            "name the directory itself, beneath the tool's directory",
+        ),
+        _ => Said::failed(format!("{} is not a directory", shown(place.call))),
+    }
 }
 
 /// Where the file system does not say with the name.

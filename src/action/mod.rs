@@ -66,6 +66,18 @@ pub struct Done {
 /// # Errors
 /// The grant is no action, this process has other threads, or it cannot fork: nothing was done.
 pub fn perform(grant: Grant, guarded: &[PathBuf], stop: Stop<'_>) -> io::Result<Done> {
+    begin(grant, guarded, stop, false)
+}
+
+/// What doing it would meet, as far as a look tells, and in place of its output one sentence about that. Changes nothing.
+///
+/// # Errors
+/// As [`perform`].
+pub fn foresee(grant: Grant, guarded: &[PathBuf]) -> io::Result<Done> {
+    begin(grant, guarded, None, true)
+}
+
+fn begin(grant: Grant, guarded: &[PathBuf], stop: Stop<'_>, look: bool) -> io::Result<Done> {
     let call = grant.tool.and_then(|tool| tool.action);
     let Some(call) = call else { return Err(io::Error::other("the grant is no action")) };
     if let Some(n) = process::thread_count().filter(|&n| n > 1) {
@@ -77,12 +89,13 @@ pub fn perform(grant: Grant, guarded: &[PathBuf], stop: Stop<'_>) -> io::Result<
     let deadline = grant.limits.wall_time.get().and_then(|time| begun.checked_add(time));
     let caught = Caught::install(&crate::run::END_SIGNALS)?;
     let (answer, theirs) = fd::pipe()?;
-    let work = child::Work { call, root: grant.cwd_fd, root_path: grant.cwd, shield };
+    let work = child::Work { call, root: grant.cwd_fd, root_path: grant.cwd, shield, look };
+    let own = process::own_pid();
     let pid = match process::fork(0)? {
         Forked::Parent(pid, _) => pid,
         Forked::Child => {
             drop(answer);
-            child::main(work, theirs)
+            child::main(work, theirs, own)
         }
     };
     drop(theirs);

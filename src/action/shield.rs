@@ -1,17 +1,19 @@
 //! What no action touches: what policies deny, and the files that policies lead to. Known by what they are (device and
 //! inode), so that a hard link or a mount elsewhere is no way to them, and by their directory and name, so that none can be
-//! made where it does not exist.
+//! made where it does not exist. What lies in a denied directory nobody lists: there may be very much, or no permission to.
+//! So no file is read that has a second name, which may lie there.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{FileStat, fstat};
+use nix::sys::stat::{FileStat, SFlag, fstat};
 
 use super::said::{Said, Step};
 use super::shown;
 use crate::decision::ActionCall;
+use crate::policy::model::ActionKind;
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -32,6 +34,8 @@ pub(super) struct Shield {
     marks: Vec<Mark>,
     /// The root itself lies in something that is denied.
     everything: bool,
+    /// Another name of a file may be in a directory whose files are not among the marks.
+    second_names: bool,
 }
 
 impl Shield {
@@ -39,8 +43,12 @@ impl Shield {
     pub(super) fn raise(root: &Path, denied: &[PathBuf], guarded: &[PathBuf]) -> Shield {
         let real = |path: &PathBuf| crate::sys::canonical(path).ok();
         let everything = denied.iter().chain(guarded).filter_map(real).any(|path| root.starts_with(path));
-        let marks = denied.iter().map(|path| (path, false)).chain(guarded.iter().map(|path| (path, true)));
-        Shield { marks: marks.map(|(path, own)| Mark::of(path, own)).collect(), everything }
+        let listed = |path: &PathBuf| files_in(path).ok();
+        let within: Vec<Option<Vec<PathBuf>>> = guarded.iter().map(listed).collect();
+        let second_names = denied.iter().any(|path| may_hold_files(path)) || within.contains(&None);
+        let own = guarded.iter().chain(within.iter().flatten().flatten()).map(|path| Mark::of(path, true));
+        let marks = denied.iter().map(|path| Mark::of(path, false)).chain(own).collect();
+        Shield { marks, everything, second_names }
     }
 
     /// Whether the way may lead through this directory.
@@ -55,7 +63,18 @@ impl Shield {
     /// Whether this may be touched.
     pub(super) fn passes_file(&self, call: &ActionCall, stat: &FileStat) -> Step<()> {
         let found = (stat.st_dev, stat.st_ino);
-        self.settle(call, |mark| mark.itself == Some(found))
+        self.settle(call, |mark| mark.itself == Some(found))?;
+        let is_file = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
+        if self.second_names && is_file && stat.st_nlink > 1 && call.kind == ActionKind::ReadFile {
+            return Said::refused(
+                format!(
+                    "{} has more than one name (hard links), and another may lie in what [filesystem] deny keeps from everybody",
+                    shown(call)
+                ),
+                "a person can put a copy of the file in its place",
+            );
+        }
+        Ok(())
     }
 
     /// Whether this name may be touched, be there something or not.
@@ -75,6 +94,23 @@ impl Mark {
         let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
         let place = path.parent().and_then(identity).zip(path.file_name().map(OsStr::to_owned));
         Mark { itself: identity(path), place, own }
+    }
+}
+
+/// What lies directly in a directory of guardexec's own; nothing in what is no directory, or is not there.
+fn files_in(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Whether files lie there of which nothing is known: it is a directory, or nobody can tell.
+fn may_hold_files(path: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match path.metadata() {
+        Ok(found) => found.is_dir(),
+        Err(error) => !matches!(error.kind(), NotFound | NotADirectory),
     }
 }
 

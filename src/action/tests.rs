@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use nix::sys::stat::Mode;
 
-use super::child::{Work, act};
+use super::child::{Work, act, follow};
 use super::*;
 use crate::policy::model::ActionKind;
 use crate::sandbox::raw::attack::Scratch;
@@ -49,7 +49,7 @@ impl Scene {
         let root = fs::File::open(&root_path).unwrap();
         let call = ActionCall::for_test(kind, path, content, 64);
         let shield = Shield::raise(&root_path, &self.denied, &self.guarded);
-        Work { call, root: OwnedFd::from(root), root_path, shield }
+        Work { call, root: OwnedFd::from(root), root_path, shield, look: false }
     }
 
     fn act(&self, kind: ActionKind, path: &str) -> Said {
@@ -151,7 +151,7 @@ fn magic_links_are_no_way_either() {
     for path in ["self/root/etc/passwd", "self/cwd/Cargo.toml", "self/exe", "self/fd/0"] {
         let call = ActionCall::for_test(ActionKind::ReadFile, path, "", 1 << 20);
         let root = OwnedFd::from(fs::File::open("/proc").unwrap());
-        let work = Work { call, root, root_path: "/proc".into(), shield: Shield::default() };
+        let work = Work { call, root, root_path: "/proc".into(), shield: Shield::default(), look: false };
         refused(act(&work), "is a symbolic link");
     }
 }
@@ -216,6 +216,68 @@ fn an_action_ends_when_its_time_is_up_or_when_it_is_told_to() {
     inside(&|| matches!(waits(None, None, Some(libc::SIGTERM)), How::Cancelled(libc::SIGTERM)));
 }
 
+/// In a process of its own: what it binds itself to, and whom it becomes, is the process's.
+#[test]
+fn whoever_does_it_dies_with_guardexec_whoever_that_is() {
+    let scene = Scene::new("follow");
+    let root = OwnedFd::from(fs::File::open(scene.root("")).unwrap());
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(scene.root(""), Some(65_534), Some(65_534)).unwrap();
+    }
+    let own = process::own_pid();
+    let signal = || nix::sys::prctl::get_pdeathsig().ok().flatten();
+    let bound = process::fork_for_test(|| {
+        let ready = super::identity::assume(&root).and_then(|()| follow(own));
+        i32::from(ready.is_err() || signal() != Some(nix::sys::signal::Signal::SIGKILL))
+    });
+    // The parent that this one asks for is not its own, as where guardexec died and another process took the child over.
+    let orphan = process::fork_for_test(|| i32::from(!matches!(follow(1), Err(Said::Broken(_)))));
+    for pid in [bound, orphan] {
+        assert_eq!(crate::state::tests::reaped(pid), 0);
+    }
+}
+
+#[test]
+fn a_look_says_what_would_be_met_and_changes_nothing() {
+    let mut scene = Scene::new("look");
+    scene.put("a", "content");
+    scene.put("large", &"x".repeat(65));
+    scene.put(".bashrc", "");
+    symlink(scene.outside("secret"), scene.root("link")).unwrap();
+    symlink(scene.outside(""), scene.root("dir")).unwrap();
+    nix::unistd::mkfifo(&scene.root("fifo"), Mode::from_bits_truncate(0o666)).unwrap();
+    scene.put("kept", "");
+    scene.denied = vec![scene.root("kept")];
+    let look = |kind, path: &str| act(&Work { look: true, ..scene.work(kind, path, "new") });
+    let before = (scene.names(), fs::metadata(scene.root("a")).unwrap().modified().unwrap());
+    for (kind, says) in [
+        (ActionKind::ReadFile, "'a' is a file of 7 bytes"),
+        (ActionKind::WriteFile, "'a' is there, and would be replaced"),
+        (ActionKind::DeleteFile, "'a' is there, and would be deleted"),
+    ] {
+        assert_eq!(look(kind, "a"), done(says));
+        for path in ["link", "dir/secret"] {
+            refused(look(kind, path), "is a symbolic link");
+        }
+        refused(look(kind, "fifo"), "is no regular file");
+        refused(look(kind, "kept"), "lies in what [filesystem] deny keeps");
+        assert_eq!(look(kind, "sub"), failed("'sub' is a directory"));
+        assert_eq!(look(kind, "none/x"), failed("'none' does not exist"));
+    }
+    assert_eq!(look(ActionKind::WriteFile, "new"), done("'new' is not there, and would be made"));
+    assert_eq!(look(ActionKind::ReadFile, "new"), failed("'new' does not exist"));
+    assert_eq!(
+        look(ActionKind::ReadFile, "large"),
+        failed("'large' is 65 bytes long, more than max_size 64")
+    );
+    refused(look(ActionKind::WriteFile, ".bashrc"), "make the host run code");
+    assert_eq!(look(ActionKind::ListDir, ""), done("'.' is a directory"));
+    refused(look(ActionKind::ListDir, "dir"), "is a symbolic link");
+    assert_eq!(look(ActionKind::ListDir, "a"), failed("'a' is not a directory"));
+    assert_eq!((scene.names(), fs::metadata(scene.root("a")).unwrap().modified().unwrap()), before);
+    assert_eq!(fs::read_to_string(scene.root("a")).unwrap(), "content");
+}
+
 #[test]
 fn a_name_is_deleted_and_nothing_else() {
     let scene = Scene::new("delete");
@@ -246,6 +308,43 @@ fn what_is_denied_is_kept_by_what_it_is() {
     assert!(!scene.root("absent").exists());
     scene.denied = vec![scene.scratch.0.clone()];
     refused(scene.read("plain"), "lies in what [filesystem] deny keeps");
+}
+
+#[test]
+fn a_second_name_of_what_lies_in_a_denied_directory_is_no_way_to_it() {
+    let mut scene = Scene::new("links");
+    scene.put("secrets/deep/key", "k");
+    fs::hard_link(scene.root("secrets/deep/key"), scene.root("alias")).unwrap();
+    scene.put("plain", "p");
+    fs::hard_link(scene.root("plain"), scene.root("twice")).unwrap();
+    assert_eq!(scene.read("alias"), done("k"), "nothing is denied");
+    // What is denied by itself is known by itself, and what is not there holds nothing.
+    scene.denied = vec![scene.outside("secret"), scene.root("absent"), scene.outside("secret/x")];
+    assert_eq!(scene.read("twice"), done("p"));
+    scene.denied.push(scene.root("secrets"));
+    refused(scene.read("alias"), "has more than one name (hard links)");
+    refused(scene.read("twice"), "has more than one name (hard links)");
+    // Neither reads anything of the old content, nor takes another name of it away.
+    assert_eq!(scene.write("alias", "new"), done("replaced 'alias' (3 bytes)\n"));
+    assert_eq!(fs::read_to_string(scene.root("secrets/deep/key")).unwrap(), "k");
+    assert_eq!(scene.read("alias"), done("new"), "it is a file of its own now");
+    assert_eq!(scene.delete("twice"), done("deleted 'twice'\n"));
+    assert_eq!(scene.read("plain"), done("p"));
+}
+
+#[test]
+fn the_files_of_the_store_are_known_by_any_name() {
+    let mut scene = Scene::new("store");
+    fs::create_dir(scene.outside("state")).unwrap();
+    fs::write(scene.outside("state/state.db"), "s").unwrap();
+    fs::hard_link(scene.outside("state/state.db"), scene.root("alias")).unwrap();
+    scene.put("plain", "p");
+    fs::hard_link(scene.root("plain"), scene.root("twice")).unwrap();
+    scene.guarded = vec![scene.outside("state"), scene.outside("none")];
+    for said in [scene.read("alias"), scene.write("alias", "x"), scene.delete("alias")] {
+        refused(said, "guardexec's policy leads to");
+    }
+    assert_eq!(scene.read("twice"), done("p"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 
 use nix::errno::Errno;
@@ -49,17 +49,34 @@ pub(super) fn write(place: Beneath<'_>) -> Step<Vec<u8>> {
     Err(cannot(place.call, Errno::EEXIST))
 }
 
+/// What writing would find.
+pub(super) fn look(place: &Beneath<'_>) -> Step<String> {
+    if place.name.is_none() {
+        return Said::failed("the root is no file".to_owned());
+    }
+    let old = place.target()?.map(|target| writable(place, regular(place.call, target)?)).transpose()?;
+    may_change(place, place.dir.as_fd())?;
+    let what =
+        if old.is_some() { "is there, and would be replaced" } else { "is not there, and would be made" };
+    Ok(format!("{} {what}", shown(place.call)))
+}
+
 /// A file that may not be written may not be replaced either.
 fn writable(place: &Beneath<'_>, target: Target) -> Step<FileStat> {
+    may_change(place, target.file.as_fd())?;
+    Ok(target.stat)
+}
+
+/// Whether this process may write to the file or the directory.
+pub(super) fn may_change(place: &Beneath<'_>, what: BorrowedFd<'_>) -> Step<()> {
     let asked =
         |dir, path: &OsStr, flags| faccessat(dir, path, AccessFlags::W_OK, AtFlags::AT_EACCESS | flags);
-    let answer = match asked(target.file.as_fd(), OsStr::new(""), AtFlags::AT_EMPTY_PATH) {
+    let answer = match asked(what, OsStr::new(""), AtFlags::AT_EMPTY_PATH) {
         answer @ (Ok(()) | Err(Errno::EACCES | Errno::EROFS)) => answer,
         // Before Linux 5.8 only a path can be asked about.
-        Err(_) => asked(AT_FDCWD, descriptor_path(&target.file).as_os_str(), AtFlags::empty()),
+        Err(_) => asked(AT_FDCWD, descriptor_path(&what).as_os_str(), AtFlags::empty()),
     };
-    answer.map_err(|errno| cannot(place.call, errno))?;
-    Ok(target.stat)
+    answer.map_err(|errno| cannot(place.call, errno))
 }
 
 /// The new file before it has its name.

@@ -1,7 +1,7 @@
 //! From the process's start to its exit status.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -14,6 +14,7 @@ use crate::policy::load::LoadContext;
 use crate::policy::stack::Search;
 use crate::report::result::ResultDoc;
 use crate::report::run_id;
+use crate::request::quote::repr;
 use crate::run::END_SIGNALS;
 use crate::sys::signal::Held;
 use crate::{Answer, Call, Surroundings, perform_into, sys};
@@ -26,10 +27,10 @@ pub fn main() -> u8 {
     // The environment is copied, then wiped where `/proc/PID/environ` would show it, root or not.
     let raw = sys::environ::take_environment();
     sys::environ::hide_initial_environment();
-    let around = surroundings(raw);
-    let status = match parse(std::env::args_os()) {
-        Ok(cli) => dispatch(cli, &around),
-        Err(error) => usage(&error, &OutputOptions::default()),
+    let status = match (parse(std::env::args_os()), inherited(&raw)) {
+        (Ok(cli), Ok(agent)) => dispatch(cli, &surroundings(raw, agent)),
+        (Ok(cli), Err(message)) => nobody(cli, message),
+        (Err(error), _) => usage(&error, &OutputOptions::default()),
     };
     settled(status)
 }
@@ -57,6 +58,25 @@ fn dispatch(cli: Cli, around: &Surroundings) -> u8 {
         Cli::Help(text) | Cli::Version(text) => {
             put(text.as_bytes());
             0
+        }
+    }
+}
+
+/// Nobody can tell who asks, so nothing is asked of any policy.
+fn nobody(cli: Cli, message: String) -> u8 {
+    match cli {
+        Cli::Help(text) | Cli::Version(text) => {
+            put(text.as_bytes());
+            0
+        }
+        Cli::Run(args) => {
+            let options = OutputOptions::from(&args.output);
+            let json_wanted = options.format == Format::Json;
+            usage(&UsageError { code: "usage", message, json_wanted }, &options)
+        }
+        _ => {
+            say(&format!("guardexec: error: {message}"));
+            USAGE
         }
     }
 }
@@ -107,8 +127,27 @@ fn usage(error: &UsageError, options: &OutputOptions) -> u8 {
     USAGE
 }
 
+/// The agent's name that guardexec inherits (`$GUARDEXEC_AGENT`); empty counts as unset.
+///
+/// # Errors
+/// It binds whoever asks, so one that cannot be told is not passed over: it is no text, or there are two of them.
+fn inherited(raw: &[Vec<u8>]) -> Result<Option<String>, String> {
+    let mut values = raw.iter().filter_map(|entry| entry.strip_prefix(b"GUARDEXEC_AGENT="));
+    let value = values.next().unwrap_or_default();
+    if values.next().is_some() {
+        return Err("GUARDEXEC_AGENT stands in the environment twice; set it once".to_owned());
+    }
+    match std::str::from_utf8(value) {
+        Ok(name) => Ok(Some(name.to_owned()).filter(|name| !name.is_empty())),
+        Err(_) => Err(format!(
+            "GUARDEXEC_AGENT is {}, which is not UTF-8 text; set it to a name as the policy writes it",
+            repr(value)
+        )),
+    }
+}
+
 /// What judging may know of the caller and the machine.
-fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
+fn surroundings(raw: Vec<Vec<u8>>, agent: Option<String>) -> Surroundings {
     let env = decision::clean_environment(raw);
     let variable = |name: &str| -> Option<OsString> {
         env.iter()
@@ -126,7 +165,6 @@ fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
         system: PathBuf::from(Search::SYSTEM),
     };
     let load = LoadContext { home: home.clone(), uid: nix::unistd::geteuid().as_raw() };
-    let agent = variable("GUARDEXEC_AGENT").map(|a| text(&a));
     let user = entry.map_or_else(|| uid.to_string(), |u| u.name);
     Surroundings {
         facts: Facts { env, start_dir: std::env::current_dir().ok(), user, home, agent },
@@ -135,7 +173,22 @@ fn surroundings(raw: Vec<Vec<u8>>) -> Surroundings {
     }
 }
 
-/// Bytes that are not UTF-8 become U+FFFD: such an agent matches nothing that a policy can name.
-fn text(value: &OsStr) -> String {
-    String::from_utf8_lossy(value.as_bytes()).into_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inherited_name_is_one_text_or_none() {
+        let of = |entries: &[&[u8]]| inherited(&entries.iter().map(|e| e.to_vec()).collect::<Vec<_>>());
+        assert_eq!(of(&[b"A=b", b"GUARDEXEC_AGENTS=x", b"=GUARDEXEC_AGENT=x"]), Ok(None));
+        assert_eq!(of(&[b"GUARDEXEC_AGENT="]), Ok(None));
+        assert_eq!(of(&[b"GUARDEXEC_AGENT=lead"]), Ok(Some("lead".to_owned())));
+        for twice in [
+            [&b"GUARDEXEC_AGENT=lead"[..], b"GUARDEXEC_AGENT=lead"],
+            [b"GUARDEXEC_AGENT=", b"GUARDEXEC_AGENT="],
+        ] {
+            assert!(of(&twice).expect_err("nobody can tell").contains("twice"));
+        }
+        assert!(of(&[b"GUARDEXEC_AGENT=le\xffad"]).expect_err("no text").contains("not UTF-8"));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use rusqlite::Connection;
 use serde_json::json;
 
 use super::args::{IdArgs, SessionVerb, SessionsArgs};
@@ -15,7 +16,7 @@ use crate::report::run_id;
 use crate::report::trail::Trail;
 use crate::request::quote::{display, escape_text};
 use crate::state::sessions::{self, Halt, Session, SessionEvent};
-use crate::state::{Moment, Store};
+use crate::state::{Moment, StateError, Store};
 use crate::sys::account::Person;
 
 /// There is no such session.
@@ -37,7 +38,11 @@ pub fn session(verb: &SessionVerb, around: &Surroundings) -> u8 {
 fn list(args: &SessionsArgs, around: &Surroundings) -> Result<(), u8> {
     let kept = store::find(&args.policy, around, false)?;
     let all = match kept.look()? {
-        Some(mut view) => view.read(|db, _| sessions::list(db)).map_err(|error| unusable(&error))?,
+        Some(mut view) => view
+            .read(|db, _| {
+                sessions::list(db)?.into_iter().map(|session| standing(db, &kept, session)).collect()
+            })
+            .map_err(|error| unusable(&error))?,
         None => Vec::new(),
     };
     if args.json {
@@ -79,11 +84,16 @@ fn show(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
     Ok(())
 }
 
+/// The session as its next call will find it.
+fn standing(db: &Connection, kept: &Kept, session: Session) -> Result<Session, StateError> {
+    sessions::with_cut_off(db, &kept.dir, &kept.policies, session)
+}
+
 /// The session and what happened to it.
 fn known(kept: &Kept, id: &str) -> Result<(Session, Vec<SessionEvent>), u8> {
     let found = match kept.look()? {
         Some(mut view) => view.read(|db, _| match sessions::find(db, id)? {
-            Some(session) => Ok(Some((session, sessions::history(db, id)?))),
+            Some(session) => Ok(Some((standing(db, kept, session)?, sessions::history(db, id)?))),
             None => Ok(None),
         }),
         None => Ok(None),
@@ -100,10 +110,11 @@ fn resume(args: &IdArgs, around: &Surroundings) -> Result<(), u8> {
         return Err(DENIED);
     }
     let kept = store::find(&args.policy, around, false)?;
-    known(&kept, &args.id)?;
+    let (found, _) = known(&kept, &args.id)?;
     let by = person(&Person::here());
     let (before, now) = record_and_resume(&kept, &args.id, &by)?;
-    let before = before.halted;
+    // What the next call would have found is forgiven with the rest.
+    let before = before.halted.or(found.halted);
     if args.json {
         print_json(&json!({
             "id": args.id,
@@ -125,7 +136,7 @@ fn record_and_resume(kept: &Kept, id: &str, by: &str) -> Result<(Session, Moment
     let run_id = run_id::new(SystemTime::now());
     let resumed = Store::open(&kept.dir).and_then(|mut store| {
         store.attempt(|tx, now| {
-            let Some(before) = sessions::resume_session(tx, now, id, by)? else {
+            let Some(before) = sessions::resume_session(tx, now, &kept.dir, id, by)? else {
                 return Ok(Err(unknown(id)));
             };
             let reason = before.halted.as_ref().map(|halt| halt.reason.as_str());

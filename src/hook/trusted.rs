@@ -25,11 +25,11 @@ pub const INTERPRETERS: usize = 5;
 /// One sentence, safe to print.
 pub fn open(hook: &Hook, path: &[PathBuf]) -> Result<Program, String> {
     let uid = process::ids().0;
-    let (first, words) = hook.argv.split_first().ok_or("it has no words")?;
+    let first = hook.argv.first().ok_or("it has no words")?;
     let program = trusted(Path::new(first), uid)?;
     interpreters(&program, path, uid)?;
-    for word in words.iter().map(Path::new).filter(|word| word.is_absolute()) {
-        file(word, uid)?;
+    for named in hook.named() {
+        file(named, uid)?;
     }
     Ok(program)
 }
@@ -99,7 +99,7 @@ pub fn started_by_env(words: &[std::ffi::OsString]) -> Option<&OsStr> {
     unglued.into_iter().find(is_program).map(OsStr::from_bytes)
 }
 
-/// A word: where it names a regular file, that is tested as the program is.
+/// A path in a word: where it names a regular file, that is tested as the program is.
 fn file(path: &Path, uid: u32) -> Result<(), String> {
     let opened = match program::open_by_path(path, OFlag::empty()) {
         Ok((opened, _)) => opened,

@@ -29,6 +29,7 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
     one_namespace(&parts)?;
     short_beside_rule(&parts)?;
     let path = parts.last().map(|p| p.source.path.clone());
+    let identity = parts.last().map(|p| p.source.identity).unwrap_or_default();
     let mut joined = Joined::default();
     let mut sources = Vec::with_capacity(parts.len());
     let mut docs = Vec::with_capacity(parts.len());
@@ -42,6 +43,7 @@ pub(super) fn join(parts: Vec<Part>) -> Result<Policy, PolicyError> {
     let audit = joined.audit(&docs)?;
     let oversight = gathered.settle(&docs, &Known { rules: &joined.rules, tools: &joined.tools })?;
     let policy = Policy {
+        identity,
         path: path.unwrap_or_else(|| PathBuf::new().into()),
         sources,
         rules: joined.rules,

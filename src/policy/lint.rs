@@ -18,7 +18,7 @@ pub struct Finding {
     /// Stable, machine-readable: `runs_arguments`, `hook_variable`, `every_variable`, `never_matches`,
     /// `limits_without_effect`, `missing_path`, `starts_nothing`, `loader`, `starting_daemon`, `text_becomes_code`,
     /// `unused_parameter`, `no_name`, `hook_unusable`, `untrusted_file`,
-    /// `switch_directory_missing`, `self_approval`, `never_told`, `rate_without_parameter`, `rate_parameter_optional`,
+    /// `switch_directory_missing`, `self_approval`, `never_told`, `state_of_the_caller`, `rate_without_parameter`, `rate_parameter_optional`,
     /// `sum_of_negatives`, `alert_never_fires`, `never_asks`.
     pub code: &'static str,
     /// One sentence; safe to print.

@@ -79,7 +79,8 @@ impl Loader<'_> {
         self.open.pop();
         self.done.push(opened.identity);
         let shown = Arc::clone(&doc.shown);
-        let source = Source { path: Arc::from(opened.canonical), shown, sha256, text };
+        let source =
+            Source { path: Arc::from(opened.canonical), identity: opened.identity, shown, sha256, text };
         self.parts.push(Part { doc, file, source });
         Ok(())
     }

@@ -56,6 +56,8 @@ impl Verdict {
 pub struct Policy {
     /// The file itself (canonical path).
     pub path: Arc<Path>,
+    /// The same by device and inode.
+    pub identity: (u64, u64),
     /// Every file read for it, the parents of `extends` first and the file itself last.
     pub sources: Vec<Source>,
     /// All rules, the short `allow`/`deny` lists included, in file order.
@@ -101,6 +103,8 @@ impl Policy {
 pub struct Source {
     /// Its path (canonical).
     pub path: Arc<Path>,
+    /// Its device and inode.
+    pub identity: (u64, u64),
     /// The name under which a [`Place`] speaks of it.
     pub shown: Arc<Path>,
     /// SHA-256 of its bytes, lower-case hex.

@@ -189,6 +189,19 @@ pub fn sessions(policies: &[Policy]) -> impl Iterator<Item = &SessionPolicy> {
     policies.iter().filter_map(|p| p.oversight.session.as_ref())
 }
 
+impl Hook {
+    /// The absolute paths in its further words: a whole word, what stands behind its first `=` (`--db=/x`), and what is
+    /// glued to a short flag (`-f/x`).
+    pub fn named(&self) -> Vec<&Path> {
+        fn parts(word: &str) -> [Option<&str>; 3] {
+            let glued = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            [Some(word), word.split_once('=').map(|(_, value)| value), glued.and_then(|rest| rest.get(1..))]
+        }
+        let words = self.argv.iter().skip(1).flat_map(|word| parts(word)).flatten();
+        words.filter(|part| part.starts_with('/')).map(Path::new).collect()
+    }
+}
+
 impl Rate {
     /// Whether it speaks of a call that these rules or tools of its policy decide.
     pub fn speaks_of(&self, ids: &[&str]) -> bool {
@@ -216,7 +229,7 @@ pub enum Role {
     State,
     /// A program that guardexec runs. It has to exist.
     Program,
-    /// A further word of such a program that starts with `/`. It may name a file, or nothing.
+    /// A path in a further word of such a program. It may name a file, or nothing.
     Word,
 }
 
@@ -252,12 +265,9 @@ pub fn files(policies: &[Policy]) -> Vec<Led<'_>> {
         all.extend(o.kill_switch.iter().map(|s| Led { path: &s.file, role: Role::Switch, at: &s.at }));
         all.extend(o.state.iter().map(|s| Led { path: &s.dir, role: Role::State, at: &s.at }));
         for hook in hooks(policy) {
-            for (index, word) in hook.argv.iter().enumerate() {
-                let role = if index == 0 { Role::Program } else { Role::Word };
-                if word.starts_with('/') {
-                    all.push(Led { path: Path::new(word), role, at: &hook.at });
-                }
-            }
+            let program = hook.argv.first().map(|program| (Path::new(program), Role::Program));
+            let words = hook.named().into_iter().map(|path| (path, Role::Word));
+            all.extend(program.into_iter().chain(words).map(|(path, role)| Led { path, role, at: &hook.at }));
         }
     }
     all

@@ -77,7 +77,7 @@ pub(super) fn remember(
     trail: &mut Trail,
     doc: &mut ResultDoc,
 ) -> Result<(), AuditError> {
-    match authority.remember(left, by) {
+    match authority.remember(left, by, &mut doc.warnings) {
         Ok(None) => Ok(()),
         Ok(Some(halt)) => {
             let id = by.asker.session.as_deref().unwrap_or_default();
@@ -102,7 +102,12 @@ impl Authority<'_> {
     ///
     /// # Errors
     /// It could not be kept.
-    fn remember(&self, left: &Left, by: &Authorized) -> Result<Option<Halt>, StateError> {
+    fn remember(
+        &self,
+        left: &Left,
+        by: &Authorized,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Halt>, StateError> {
         let session = by.asker.session.as_deref();
         let counted = left.denied && sessions::is_halted_on(self.policies, HaltOn::Denied(0));
         let halts: Vec<HaltOn> =
@@ -110,13 +115,16 @@ impl Authority<'_> {
         let events: Vec<Event> =
             left.events.iter().copied().filter(|event| alerts::counts(self.policies, *event)).collect();
         let for_session = session.filter(|_| counted || !halts.is_empty());
-        if for_session.is_none() && events.is_empty() {
-            return Ok(None);
+        if for_session.is_none() && events.is_empty() && by.begun.is_none() {
+            return Ok(by.halted.clone());
         }
         let mut store = Store::open(self.store)?;
         let run = Some(self.run_id);
         let (halt, alarms) = store.transaction(|tx, now| {
-            let mut halt = None;
+            let mut halt = by.halted.clone();
+            if let Some(begun) = &by.begun {
+                sessions::conclude(tx, begun)?;
+            }
             if let Some(id) = for_session {
                 for on in &halts {
                     let one = sessions::halt_on(tx, now, self.policies, id, *on, run)?;
@@ -134,7 +142,7 @@ impl Authority<'_> {
         })?;
         drop(store);
         // The call is over: a signal that comes now ends it no sooner.
-        let _ = self.tell(alarms);
+        warnings.extend(self.tell(&alarms).warnings);
         Ok(halt)
     }
 }

@@ -358,7 +358,7 @@ impl Authorized {
 ///
 /// # Errors
 /// guardexec was told to end meanwhile.
-fn heard(told: Told, by: &mut Authorized) -> Passed<()> {
+pub(super) fn heard(told: Told, by: &mut Authorized) -> Passed<()> {
     by.warnings.extend(told.warnings);
     told.cancelled.map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
 }

@@ -18,6 +18,7 @@ use crate::report::result::{ApprovalDoc, ResultDoc};
 use crate::report::withheld::Withholding;
 use crate::request::words::{self, WordsError};
 use crate::request::{Ask, Asker, Request, Stdin};
+use crate::state::sessions::{Begun, Halt};
 use crate::switch::{Stopped, Switch};
 
 /// Who authorizes: what every stage may know.
@@ -61,6 +62,10 @@ pub(super) struct Authorized {
     pub advice: Option<String>,
     /// What is needed of the request where its output has to be asked about.
     pub filing: Option<Filing>,
+    /// The session's run, where its end has to be kept.
+    pub begun: Option<Begun>,
+    /// What was found of an earlier run halted the session.
+    pub halted: Option<Halt>,
 }
 
 /// How an authorization ends.

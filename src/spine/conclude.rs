@@ -61,6 +61,10 @@ pub(super) fn concluded(
             doc.conceal();
         }
         trail::unrecorded(doc, &error);
+        if matches!(settled, Settled::Runs(_)) {
+            // It does not run after all: that is its end. What cannot be kept of it either is found by the next call.
+            let _ = aftermath::remember(authority, by, &Left::by(doc), trail, doc);
+        }
         return Settled::Ended;
     }
     if let Settled::Gives(result) = &settled {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::authorize::{Authority, Authorized};
 use super::conclude::{Settled, When, settled};
-use super::{Call, Surroundings, confine, unconfined};
+use super::{Call, Surroundings, confine, tool, unconfined};
 use crate::decision::{Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::stack::{Search, Stack};
@@ -83,8 +83,7 @@ fn stages(
         Settled::Waits | Settled::Ended => return Ok(false),
     };
     if grant.program.is_none() {
-        // A built-in action: what its path leads to is looked at when it is done.
-        return Ok(true);
+        return Ok(tool::foresee(*grant, &authority, doc, steps));
     }
     match confine(*grant, &authority).and_then(|confinement| confinement.foresee()) {
         Ok(enforced) => {

@@ -3,16 +3,19 @@
 
 use std::time::Duration;
 
-use super::asking::{Answered, Filing};
+use super::asking::{Answered, Filing, heard};
 use super::authorize::{Authority, Authorized, Came, Passed, denial, step};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
+use crate::approval::tell::Told;
 use crate::decision::{Decision, Denial, Grant, RuleRef, Stage, Step, listed};
 use crate::hook::{self, Heard, Job};
 use crate::policy::model::Verdict;
 use crate::policy::oversight;
+use crate::request::quote::{escape_text, repr};
 use crate::state::alerts::{self, Alarm};
 use crate::state::rates::{self, Weighed};
+use crate::state::sessions::Begun;
 use crate::state::{Refusal, StateError, Store, sessions};
 use crate::sys::account::Person;
 
@@ -29,8 +32,8 @@ pub(super) enum Permit {
 
 /// What one transaction came to.
 enum Kept<'p> {
-    /// Counted; what was used for it, and whose figure was passed.
-    Counted(Option<Box<Entry>>, Vec<Alarm<'p>>),
+    /// Counted; what was used for it, whose figure was passed, and the run where its end has to be kept.
+    Counted(Option<Box<Entry>>, Vec<Alarm<'p>>, Option<Begun>),
     /// Filed, or filed before and not answered yet. Why rates ask.
     Filed(Filed, Vec<String>),
     /// Rates want a person to be asked, and what an approval would bind to was not looked at yet.
@@ -39,21 +42,11 @@ enum Kept<'p> {
 
 impl Authority<'_> {
     /// The session, before the command is looked at.
-    pub(super) fn session(&self, by: &Authorized, trace: &mut Vec<Step>) -> Passed<()> {
+    pub(super) fn session(&self, by: &mut Authorized, trace: &mut Vec<Step>) -> Passed<()> {
         if oversight::sessions(self.policies).next().is_none() {
             return Ok(());
         }
-        let id = by.asker.session.as_deref();
-        let look = || -> Result<Option<Refusal>, StateError> {
-            if id.is_none() {
-                return sessions::check(None, self.policies, id);
-            }
-            match Store::look(self.store)? {
-                None => sessions::check(None, self.policies, id),
-                Some(mut view) => view.read(|db, now| sessions::check(Some((db, now)), self.policies, id)),
-            }
-        };
-        match look() {
+        match self.look_at_session(by) {
             Ok(None) => trace.push(step("session", "allow", "nothing stands against it")),
             Ok(Some(refusal)) => {
                 trace.push(step("session", "deny", refusal.message.clone()));
@@ -62,6 +55,25 @@ impl Authority<'_> {
             Err(error) => return Err(unavailable(&error, Stage::Session).into()),
         }
         Ok(())
+    }
+
+    /// The first thing that stands against it. A run of it that was cut off halts it from now on.
+    fn look_at_session(&self, by: &mut Authorized) -> Result<Option<Refusal>, StateError> {
+        let (dir, policies) = (self.store, self.policies);
+        let named = by.asker.session.as_deref();
+        let view = named.map_or(Ok(None), |_| Store::look(dir))?;
+        let (Some(id), Some(mut view)) = (named, view) else {
+            return sessions::check(None, dir, policies, named);
+        };
+        let (refusal, cut_off) = view.read(|db, now| {
+            let refusal = sessions::check(Some((db, now)), dir, policies, named)?;
+            Ok((refusal, sessions::has_cut_off(db, dir, policies, id)?))
+        })?;
+        drop(view);
+        if cut_off && !self.dry {
+            by.halted = Store::open(dir)?.transaction(|tx, now| sessions::halt_cut_off(tx, now, dir, id))?;
+        }
+        Ok(refusal)
     }
 
     /// Rates, approval, and the counting of what is allowed.
@@ -104,9 +116,10 @@ impl Authority<'_> {
                 }
             };
             match kept {
-                Kept::Counted(used, alarms) => {
+                Kept::Counted(used, alarms, begun) => {
+                    by.begun = begun;
                     // Told to end meanwhile: it is counted and used up, and still nothing runs.
-                    let told = self.tell(alarms).and_then(|()| self.escalate(by));
+                    let told = heard(self.tell(&alarms), by).and_then(|()| self.escalate(by));
                     told.inspect_err(|_| by.used(used.as_deref()))?;
                     return Ok(Permit::Run(grant.approved(), used));
                 }
@@ -144,7 +157,7 @@ impl Authority<'_> {
         let rated = self.rated(call);
         let queued = answered.is_some_and(|answered| answered.queue);
         if !sessions_matter && !rated && !queued {
-            return Ok(Ok(Kept::Counted(None, Vec::new())));
+            return Ok(Ok(Kept::Counted(None, Vec::new(), None)));
         }
         let asked = oversight::asked(self.policies, oversight::can_ask);
         let terms = Terms::of(&asked);
@@ -156,7 +169,8 @@ impl Authority<'_> {
         }
         let mut store = Store::open(self.store)?;
         store.attempt(|tx, now| {
-            if let Some(refusal) = sessions::check(Some((tx, now)), self.policies, call.session)? {
+            if let Some(refusal) = sessions::check(Some((tx, now)), self.store, self.policies, call.session)?
+            {
                 return Ok(Err(Box::new(refused(refusal, Stage::Session))));
             }
             let weighed = rates::weigh(Some((tx, now)), self.policies, call)?;
@@ -182,10 +196,14 @@ impl Authority<'_> {
                 }
             }
             rates::count(tx, now, &weighed)?;
+            let mut begun = None;
             if let Some(id) = call.session.filter(|_| sessions_matter) {
                 sessions::count_run(tx, now, id)?;
+                if sessions::is_kept(self.policies) {
+                    begun = Some(sessions::run_begins(tx, now, self.store, id, self.run_id)?);
+                }
             }
-            Ok(Ok(Kept::Counted(used, alerts::note_rates(tx, now, self.policies, &weighed)?)))
+            Ok(Ok(Kept::Counted(used, alerts::note_rates(tx, now, self.policies, &weighed)?, begun)))
         })
     }
 
@@ -237,11 +255,9 @@ impl Authority<'_> {
         Ok(Permit::Run(grant, None))
     }
 
-    /// Runs the programs of alerts whose figure was passed. One that fails changes nothing.
-    ///
-    /// # Errors
-    /// guardexec was told to end meanwhile: the signal was taken by whoever ran them, and nobody else hears of it.
-    pub(super) fn tell(&self, alarms: Vec<Alarm<'_>>) -> Passed<()> {
+    /// Runs the programs of alerts whose figure was passed. One that fails changes nothing, and is warned of: nobody was told,
+    /// and nobody is for a window.
+    pub(super) fn tell(&self, alarms: &[Alarm<'_>]) -> Told {
         let paths: Vec<_> = alarms.iter().map(|alarm| crate::decision::policy_path(alarm.policy)).collect();
         let job = |(alarm, path)| -> Job<'_> {
             let (alarm, path): (&Alarm<'_>, &Vec<std::path::PathBuf>) = (alarm, path);
@@ -250,8 +266,18 @@ impl Authority<'_> {
             Job { name: &alarm.alert.name, hook: &alarm.alert.run, input, timeout: TELLING, path }
         };
         let jobs: Vec<Job<'_>> = alarms.iter().zip(&paths).map(job).collect();
-        let told = hook::run_all(jobs, self.facts, None);
-        told.iter().find_map(Heard::cancelled).map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
+        let heard = hook::run_all(jobs, self.facts, None);
+        let untold = |(alarm, heard): (&Alarm<'_>, &Heard)| {
+            let (name, at) = (repr(alarm.alert.name.as_bytes()), escape_text(&alarm.alert.at.to_string()));
+            Some(format!(
+                "nobody was told of the alert {name} ({at}): its program failed: {}",
+                heard.failure()?
+            ))
+        };
+        Told {
+            warnings: alarms.iter().zip(&heard).filter_map(untold).collect(),
+            cancelled: heard.iter().find_map(Heard::cancelled),
+        }
     }
 }
 

@@ -116,7 +116,7 @@ impl Authority<'_> {
         Store::open(self.store)?.attempt(|tx, now| {
             if wants == Wants::Later
                 && let Some(refusal) =
-                    sessions::check(Some((tx, now)), self.policies, by.asker.session.as_deref())?
+                    sessions::check(Some((tx, now)), self.store, self.policies, by.asker.session.as_deref())?
             {
                 return Ok(Err(Box::new(refused(refusal, Stage::Session))));
             }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::authorize::{Authority, ready};
 use super::guarded;
-use crate::action::{self, How};
-use crate::decision::{self, Decision, Facts, Grant, Step};
+use crate::action::{self, Done, How, Said};
+use crate::decision::{self, Decision, Facts, Grant, Stage, Step};
 use crate::policy::error::PolicyError;
 use crate::policy::model::Policy;
 use crate::report::result::ResultDoc;
@@ -66,6 +66,43 @@ pub(super) fn act(
         );
     }
     stopped
+}
+
+/// What a granted action would meet on the disk now. Whether it would be done, or at least tried.
+pub(super) fn foresee(
+    grant: Grant,
+    authority: &Authority<'_>,
+    doc: &mut ResultDoc,
+    steps: &mut Vec<Step>,
+) -> bool {
+    let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
+    let looked = action::foresee(grant, &kept(authority));
+    let (outcome, detail) = match &looked {
+        Ok(Done { how: How::Said(Said::Done(found)), .. }) => {
+            ("ready", String::from_utf8_lossy(found).into_owned())
+        }
+        Ok(Done { how: How::Said(Said::Failed(why)), .. }) => ("fails", why.clone()),
+        Ok(Done { how: How::Said(Said::Refused(refusal)), .. }) => ("deny", refusal.message.clone()),
+        Ok(Done { how: How::Said(Said::Broken(why)), .. }) => ("error", why.clone()),
+        Ok(Done { how: How::Cancelled(_), .. }) => ("error", "it was ended".to_owned()),
+        Ok(Done { how: How::TimedOut | How::Stopped, .. }) => {
+            ("error", "a look at it took longer than wall_time".to_owned())
+        }
+        Err(error) => ("error", format!("cannot look at it: {error}")),
+    };
+    steps.push(Step {
+        stage: Stage::Sandbox.as_str(),
+        outcome: outcome.into(),
+        detail: detail.clone(),
+        rule: None,
+    });
+    match (outcome, looked) {
+        ("ready" | "fails", _) => return true,
+        ("deny", Ok(done)) => doc.acted(done, &limits, &rule),
+        (_, Ok(Done { how: How::Cancelled(signal), .. })) => doc.cancelled(signal),
+        _ => doc.failed("action", &detail, None),
+    }
+    false
 }
 
 /// What no action touches: all that policies lead to, the switch and the store included.

@@ -106,7 +106,7 @@ fn all(policies: &[Policy]) -> impl Iterator<Item = (&Policy, &Alert)> {
 }
 
 fn ledger_of<'a>(policy: &'a Policy, alert: &'a Alert, on: &'a str) -> Ledger<'a> {
-    Ledger { policy: &policy.path, kind: "alert", name: &alert.name, measure: on, per: alert.per }
+    Ledger { policy, kind: "alert", name: &alert.name, measure: on, per: alert.per }
 }
 
 fn pass<'p>(

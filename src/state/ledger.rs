@@ -1,11 +1,16 @@
 //! Ledgers: what was counted in the window that ends now, for each key apart.
 //!
+//! A policy has its ledgers under its path; under its name in what its directory is, so that a mount of that elsewhere is no
+//! other policy, edited or not; and under what its file is, so that a hard link is none. What is counted is added to all
+//! three, and the one that holds most is right.
+//!
 //! Every entry keeps its amount and the sum of all entries of its key up to it. What a window holds is the difference
 //! between its last and its first entry, so it takes two look-ups, however many entries lie between. Entries leave as windows
 //! pass.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,15 +18,17 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::files::DATABASE;
 use super::{Amount, Moment, StateError};
+use crate::policy::model::Policy;
+use crate::sys;
 
 /// How many old entries of one ledger a transaction removes: more than it adds, and few enough to take no time.
 const SWEPT: u32 = 256;
 
 /// One ledger: a rate's or an alert's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Ledger<'a> {
-    /// The policy's canonical path: two policies never share a ledger.
-    pub policy: &'a Path,
+    /// The policy: two of them never share a ledger.
+    pub policy: &'a Policy,
     /// `rate` or `alert`.
     pub kind: &'static str,
     /// The name in the policy.
@@ -39,6 +46,40 @@ pub(super) struct Standing {
     pub used: Amount,
     /// When the oldest of them was made, in the store's time.
     pub oldest: Option<i64>,
+}
+
+impl Standing {
+    /// Where nothing is kept.
+    pub(super) const NOTHING: Standing = Standing { used: Amount::ZERO, oldest: None };
+
+    /// The one that holds more.
+    fn or(self, other: Standing) -> Standing {
+        if other.used > self.used { other } else { self }
+    }
+}
+
+/// Under what a policy's ledgers are kept: its canonical path, its place in its directory, and its file.
+fn names(policy: &Policy) -> [Vec<u8>; 3] {
+    let path = &*policy.path;
+    let place = [
+        &identity(path.parent().unwrap_or(path), "dir")[..],
+        b"/",
+        path.file_name().unwrap_or_default().as_bytes(),
+    ];
+    [path.as_os_str().as_bytes().to_vec(), place.concat(), identity(path, "file")]
+}
+
+/// What is there, under whatever path.
+fn identity(path: &Path, what: &str) -> Vec<u8> {
+    let identity = match sys::path::birth(path) {
+        Some((inode, made)) => format!("{what}:{inode}:{made}"),
+        None => match path.metadata() {
+            Ok(meta) => format!("{what}:{}:on:{}", meta.ino(), meta.dev()),
+            // Gone since the policy was read: then the path has to do.
+            Err(_) => return [what.as_bytes(), b":at:", path.as_os_str().as_bytes()].concat(),
+        },
+    };
+    identity.into_bytes()
 }
 
 struct Entry {
@@ -64,11 +105,11 @@ fn damaged(what: String) -> StateError {
 }
 
 impl Ledger<'_> {
-    fn id(&self, db: &Connection) -> Result<Option<i64>, StateError> {
+    fn id(&self, db: &Connection, policy: &[u8]) -> Result<Option<i64>, StateError> {
         let found = db
             .query_row(
                 "SELECT id FROM ledgers WHERE policy = ?1 AND kind = ?2 AND name = ?3 AND measure = ?4",
-                params![self.policy.as_os_str().as_bytes(), self.kind, self.name, self.measure],
+                params![policy, self.kind, self.name, self.measure],
                 |row| row.get(0),
             )
             .optional()?;
@@ -77,14 +118,14 @@ impl Ledger<'_> {
 
     /// What `key` holds. Reads only.
     pub(super) fn standing(&self, db: &Connection, key: &str, now: &Moment) -> Result<Standing, StateError> {
-        let counter = match self.id(db)? {
-            Some(id) => counter(db, id, key)?,
-            None => None,
-        };
-        match counter {
-            Some(counter) => self.window(db, counter, now),
-            None => Ok(Standing { used: Amount::ZERO, oldest: None }),
+        let mut found: Option<Standing> = None;
+        for name in names(self.policy) {
+            let Some(id) = self.id(db, &name)? else { continue };
+            let Some(counter) = counter(db, id, key)? else { continue };
+            let standing = self.window(db, counter, now)?;
+            found = Some(found.map_or(standing, |other| other.or(standing)));
         }
+        Ok(found.unwrap_or(Standing::NOTHING))
     }
 
     /// What every key holds that holds anything, those that hold most first. Reads only.
@@ -93,17 +134,20 @@ impl Ledger<'_> {
         db: &Connection,
         now: &Moment,
     ) -> Result<Vec<(String, Standing)>, StateError> {
-        let Some(id) = self.id(db)? else { return Ok(Vec::new()) };
-        let mut statement = db.prepare("SELECT id, key FROM counters WHERE ledger = ?1 ORDER BY key")?;
-        let keys: Vec<(i64, String)> =
-            statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-        let mut found = Vec::with_capacity(keys.len());
-        for (counter, key) in keys {
-            let standing = self.window(db, counter, now)?;
-            if standing.oldest.is_some() {
-                found.push((key, standing));
+        let mut keys: BTreeMap<String, Standing> = BTreeMap::new();
+        for name in names(self.policy) {
+            let Some(id) = self.id(db, &name)? else { continue };
+            let mut statement = db.prepare("SELECT id, key FROM counters WHERE ledger = ?1")?;
+            let counters: Vec<(i64, String)> =
+                statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            for (counter, key) in counters {
+                let standing = self.window(db, counter, now)?;
+                if standing.oldest.is_some() {
+                    keys.entry(key).and_modify(|other| *other = other.or(standing)).or_insert(standing);
+                }
             }
         }
+        let mut found: Vec<(String, Standing)> = keys.into_iter().collect();
         // The keys come in order, and stay so where they hold the same.
         found.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.used));
         Ok(found)
@@ -120,7 +164,7 @@ impl Ledger<'_> {
             )
             .optional()?;
         let Some(oldest) = oldest.map(Entry::of).transpose()? else {
-            return Ok(Standing { used: Amount::ZERO, oldest: None });
+            return Ok(Standing::NOTHING);
         };
         let newest = last(db, counter)?.ok_or_else(|| damaged("a counter lost its entries".into()))?;
         let between = newest.upto.minus(oldest.upto).and_then(|rest| rest.plus(oldest.amount));
@@ -136,7 +180,21 @@ impl Ledger<'_> {
         now: &Moment,
         amount: Amount,
     ) -> Result<Standing, StateError> {
-        let ledger = self.made(tx)?;
+        let [path, place, file] = names(self.policy);
+        let by_path = self.add_to(tx, &path, key, now, amount)?;
+        let by_place = self.add_to(tx, &place, key, now, amount)?;
+        Ok(by_path.or(by_place).or(self.add_to(tx, &file, key, now, amount)?))
+    }
+
+    fn add_to(
+        &self,
+        tx: &Transaction<'_>,
+        policy: &[u8],
+        key: &str,
+        now: &Moment,
+        amount: Amount,
+    ) -> Result<Standing, StateError> {
+        let ledger = self.made(tx, policy)?;
         tx.execute(
             "INSERT INTO counters (ledger, key) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
             params![ledger, key],
@@ -155,12 +213,12 @@ impl Ledger<'_> {
     }
 
     /// The ledger's row, with the window that it has now.
-    fn made(&self, tx: &Transaction<'_>) -> Result<i64, StateError> {
+    fn made(&self, tx: &Transaction<'_>, policy: &[u8]) -> Result<i64, StateError> {
         let per = i64::try_from(self.per.as_nanos()).unwrap_or(i64::MAX);
         let id = tx.query_row(
             "INSERT INTO ledgers (policy, kind, name, measure, per) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT (policy, kind, name, measure) DO UPDATE SET per = ?5 RETURNING id",
-            params![self.policy.as_os_str().as_bytes(), self.kind, self.name, self.measure, per],
+            params![policy, self.kind, self.name, self.measure, per],
             |row| row.get(0),
         )?;
         Ok(id)
@@ -168,13 +226,20 @@ impl Ledger<'_> {
 
     /// Whether the figure may be told of now: it was not within the last window. Then that is kept.
     pub(super) fn tell(&self, tx: &Transaction<'_>, now: &Moment) -> Result<bool, StateError> {
-        let ledger = self.made(tx)?;
-        let told: Option<i64> =
-            tx.query_row("SELECT told FROM ledgers WHERE id = ?1", [ledger], |row| row.get(0))?;
-        if told.is_some_and(|told| told > now.minus(self.per)) {
-            return Ok(false);
+        let edge = now.minus(self.per);
+        let mut ledgers = Vec::with_capacity(3);
+        for name in names(self.policy) {
+            let ledger = self.made(tx, &name)?;
+            let told: Option<i64> =
+                tx.query_row("SELECT told FROM ledgers WHERE id = ?1", [ledger], |row| row.get(0))?;
+            if told.is_some_and(|told| told > edge) {
+                return Ok(false);
+            }
+            ledgers.push(ledger);
         }
-        tx.execute("UPDATE ledgers SET told = ?2 WHERE id = ?1", [ledger, now.nanos])?;
+        for ledger in ledgers {
+            tx.execute("UPDATE ledgers SET told = ?2 WHERE id = ?1", [ledger, now.nanos])?;
+        }
         Ok(true)
     }
 }

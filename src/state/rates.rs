@@ -2,8 +2,8 @@
 //!
 //! [`weigh`] says what each rate that speaks of a call holds and whether the call would go beyond it; [`count`] adds the
 //! call. Both belong into the same [`super::Store::transaction`], so that no other call comes between: what was counted is
-//! never given back. A rate keeps its counts under its policy's file, its name and what it adds up; its `max` and `per` can be
-//! edited without losing them.
+//! never given back. A rate keeps its counts under its policy's path and file, its name and what it adds up: its `max` and
+//! `per` can be edited without losing them, and no other path to the same policy begins afresh.
 
 mod key;
 
@@ -126,9 +126,11 @@ pub fn count(tx: &Transaction<'_>, now: &Moment, weighed: &[Weighed<'_>]) -> Res
     ledger::sweep(tx, now)
 }
 
-/// Every policy once: one that was named twice counts once.
+/// Every policy once: one that was named twice, by whatever paths, counts once.
 pub(super) fn each(policies: &[Policy]) -> impl Iterator<Item = &Policy> {
-    let first = |n: usize, policy: &Policy| policies[..n].iter().all(|earlier| earlier.path != policy.path);
+    let first = |n: usize, policy: &Policy| {
+        policies[..n].iter().all(|a| a.path != policy.path && a.identity != policy.identity)
+    };
     policies.iter().enumerate().filter(move |(n, policy)| first(*n, policy)).map(|(_, policy)| policy)
 }
 
@@ -170,13 +172,13 @@ fn measure(rate: &Rate) -> String {
 }
 
 fn ledger_of<'a>(policy: &'a Policy, rate: &'a Rate, measure: &'a str) -> Ledger<'a> {
-    Ledger { policy: &policy.path, kind: "rate", name: &rate.name, measure, per: rate.per }
+    Ledger { policy, kind: "rate", name: &rate.name, measure, per: rate.per }
 }
 
 fn standing(source: Source<'_>, policy: &Policy, rate: &Rate, key: &Key) -> Result<Standing, StateError> {
     match source {
         Some((db, now)) => ledger_of(policy, rate, &measure(rate)).standing(db, &key.encoded(), now),
-        None => Ok(Standing { used: Amount::ZERO, oldest: None }),
+        None => Ok(Standing::NOTHING),
     }
 }
 

@@ -97,6 +97,16 @@ const TABLES: &[(&str, &str)] = &[
         ) STRICT",
     ),
     ("session_events_by_session", "CREATE INDEX session_events_by_session ON session_events (session, id)"),
+    (
+        "session_runs",
+        "CREATE TABLE session_runs (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            run TEXT NOT NULL,
+            wall TEXT NOT NULL
+        ) STRICT",
+    ),
+    ("session_runs_by_session", "CREATE INDEX session_runs_by_session ON session_runs (session)"),
     approvals::TABLES[0],
     approvals::TABLES[1],
     approvals::TABLES[2],

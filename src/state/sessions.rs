@@ -3,10 +3,14 @@
 //! A session begins with the first call that is noted here and is known by its id alone. What it may still do is reckoned from its beginning,
 //! or from the last time somebody let it go on: that forgives everything, since a person looked at it.
 
+mod begun;
+mod shown;
+
+use std::path::Path;
 use std::time::Duration;
 
+pub use begun::{Begun, conclude, halt_cut_off, has_cut_off, is_kept, run_begins, with_cut_off};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
-use serde_json::{Value, json};
 
 use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
@@ -67,12 +71,13 @@ pub struct SessionEvent {
 }
 
 /// Whether the session may have another call: the first thing that stands against it. Reads only; `source` is `None` where
-/// nothing was kept yet. Without any `[session]` everything may.
+/// nothing was kept yet, else the store in `dir`. Without any `[session]` everything may.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn check(
     source: super::rates::Source<'_>,
+    dir: &Path,
     policies: &[Policy],
     session: Option<&str>,
 ) -> Result<Option<Refusal>, StateError> {
@@ -81,6 +86,7 @@ pub fn check(
     let Some(id) = session else { return Ok(sections.iter().find(|s| s.required).map(|s| required(s))) };
     let Some((db, now)) = source else { return Ok(None) };
     let Some(found) = find(db, id)? else { return Ok(None) };
+    let found = with_cut_off(db, dir, policies, found)?;
     let refused = halted(&found, any).or_else(|| {
         let runs = tightest(&sections, |s| s.max_runs)?;
         if found.runs >= runs.1 { Some(too_many(&found, runs)) } else { None }
@@ -244,18 +250,20 @@ pub fn halt(
     Ok(Some(Halt { reason: reason.to_owned(), wall: now.wall.clone(), run: run.map(str::to_owned) }))
 }
 
-/// Lets the session go on: nothing of what it did before counts against it any more. Gives the session as it was; `None`
-/// where there is none.
+/// Lets the session go on: nothing of what it did before counts against it any more, in the store in `dir`. Gives the
+/// session as it was; `None` where there is none.
 ///
 /// # Errors
 /// The store cannot be written.
 pub fn resume_session(
     tx: &Transaction<'_>,
     now: &Moment,
+    dir: &Path,
     id: &str,
     by: &str,
 ) -> Result<Option<Session>, StateError> {
     let Some(before) = find(tx, id)? else { return Ok(None) };
+    begun::forget_cut_off(tx, dir, id)?;
     tx.execute(
         "UPDATE sessions SET since = ?2, since_wall = ?3, runs = 0, denials = 0,
          halted = NULL, halted_wall = NULL, halted_run = NULL WHERE id = ?1",
@@ -358,38 +366,6 @@ pub fn history(db: &Connection, id: &str) -> Result<Vec<SessionEvent>, StateErro
     };
     let found = statement.query_map([id], event)?.collect::<Result<_, _>>()?;
     Ok(found)
-}
-
-impl Session {
-    /// As the verbs print it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "id": self.id,
-            "state": if self.halted.is_some() { "halted" } else { "open" },
-            "first": self.first,
-            "last": self.last,
-            "since": self.since_wall,
-            "runs": self.runs,
-            "denials": self.denials,
-            "all_runs": self.all_runs,
-            "all_denials": self.all_denials,
-            "halted": self.halted.as_ref().map(Halt::to_json),
-        })
-    }
-}
-
-impl Halt {
-    /// As the verbs print it.
-    pub fn to_json(&self) -> Value {
-        json!({"reason": self.reason, "at": self.wall, "run": self.run})
-    }
-}
-
-impl SessionEvent {
-    /// As the verbs print it.
-    pub fn to_json(&self) -> Value {
-        json!({"event": self.event, "at": self.wall, "by": self.by, "reason": self.reason, "run": self.run})
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,26 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(text.to_bytes())))
 }
 
+/// A file's inode and the moment it was made, in nanoseconds: together no other file's, whatever it is called, wherever it is
+/// mounted, and after the number was given to another file. `None` where its file system keeps no such moment, or the
+/// kernel does not say it (statx(2), Linux 4.11).
+pub fn birth(path: &Path) -> Option<(u64, i64)> {
+    let name = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: an all-zero `statx` is valid; `name` is NUL-terminated, and the call writes nothing beyond the structure.
+    let (failed, found) = unsafe {
+        let mut found: libc::statx = std::mem::zeroed();
+        let mask = libc::STATX_INO | libc::STATX_BTIME;
+        let failed =
+            libc::syscall(libc::SYS_statx, libc::AT_FDCWD, name.as_ptr(), 0, mask, &raw mut found) != 0;
+        (failed, found)
+    };
+    if failed || found.stx_mask & libc::STATX_BTIME == 0 {
+        return None;
+    }
+    let made = found.stx_btime;
+    Some((found.stx_ino, made.tv_sec.checked_mul(1_000_000_000)?.checked_add(i64::from(made.tv_nsec))?))
+}
+
 /// Whether `path` is `dir` or lies beneath it: [`Path::starts_with`], which takes both apart, at hundreds of instructions a
 /// component. Here the bytes decide, unless they differ where the same could be written in another way (`//`, `/./`).
 pub fn is_within(path: &Path, dir: &Path) -> bool {
@@ -76,6 +96,23 @@ mod tests {
             prop_assert_eq!(is_within(other, one), other.starts_with(one));
             prop_assert_eq!(is_same(one, other), one == other);
         }
+    }
+
+    #[test]
+    fn a_birth_is_that_of_the_file_and_stays() {
+        use std::os::unix::fs::MetadataExt as _;
+        let path = std::env::temp_dir().join(format!("guardexec-birth-{}", std::process::id()));
+        std::fs::write(&path, "a").unwrap();
+        let first = birth(&path);
+        std::fs::write(&path, "b").unwrap();
+        let (meta, second) = (path.metadata().unwrap(), birth(&path));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(first, second);
+        if let (Some((inode, made)), Ok(created)) = (first, meta.created()) {
+            let since = created.duration_since(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!((inode, i128::from(made)), (meta.ino(), i128::try_from(since.as_nanos()).unwrap()));
+        }
+        assert_eq!(birth(&path), None);
     }
 
     #[test]

@@ -54,6 +54,30 @@ as_both! {
 }
 
 as_both! {
+    fn a_run_that_would_have_halted_its_session(bench) {
+        let fails = bench.script("fails", &format!("#!/bin/sh\necho x >> {}\nexit 1\n", bench.work().join("ran").display()));
+        let _ = policy(bench, &format!("[session]\nhalt_on = [\"exit\"]\n[[rule]]\nid = \"f\"\nprogram = {fails:?}\ndecision = \"allow\"\n"));
+        let (leave, before) = (leave(bench), std::cell::Cell::new(0));
+        let begin = |n: u32| {
+            before.set(ran(bench));
+            ready(again(bench).opt(["--session", &format!("s{n}")]), [&fails])
+        };
+        at_every_step(begin, |n| {
+            // Whatever ran halts the session, whether its guardexec lived to say so or not.
+            let started = ran(bench) > before.get();
+            let next = again(bench).opt(["--session", &format!("s{n}")]).run([&leave]);
+            match next.status() {
+                "denied" => drop(next.denied_by("session", &[&format!("session 's{n}' is halted: ")])),
+                _ => assert!(!started, "step {n}: it ran, and nobody heard of it\n{}", next.show()),
+            }
+            assert_eq!(verb(bench, &["session", "resume", &format!("s{n}")]).exit, 0, "step {n}");
+            again(bench).opt(["--session", &format!("s{n}")]).run([&leave]).ok("");
+        });
+        audited(bench);
+    }
+}
+
+as_both! {
     fn filing(bench) {
         let _ = policy(bench, "[approval]\nmax_pending = 1000\n");
         let words = |n: u32| ["sh".to_owned(), "-c".into(), format!("echo {n} >> ran")];

@@ -89,6 +89,61 @@ as_both! {
 }
 
 as_both! {
+    fn explain_looks_at_the_disk_and_changes_nothing(bench) {
+        let dir = files(bench);
+        fs::write(dir.join("a"), "content").expect("write");
+        fs::write(dir.join("large"), "x".repeat((64 << 10) + 1)).expect("write");
+        symlink("/etc", dir.join("link")).expect("link");
+        fs::create_dir(dir.join("closed")).expect("mkdir");
+        for path in ["a", "large", "closed"] {
+            bench.give(&dir.join(path));
+        }
+        fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o500)).expect("chmod");
+        let _ = four(bench);
+        let policy = bench.dir.join("policy.toml");
+        let look = |name: &str, args: &[&str]| {
+            let call = bench.call().opt(["explain", "--json", "--tool", name, "--policy"]).opt([&policy]);
+            let answer = call.opt(args.iter().flat_map(|arg| ["--arg", *arg])).raw();
+            let last = answer.json["stages"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
+            assert_eq!(answer.exit, if last["outcome"] == "deny" { 126 } else { 0 }, "{}", answer.show());
+            assert_eq!(last["stage"], "sandbox", "{}", answer.show());
+            (last["outcome"].as_str().unwrap_or_default().to_owned(), last["detail"].as_str().unwrap_or_default().to_owned())
+        };
+        let said = |outcome: &str, detail: &str| (outcome.to_owned(), detail.to_owned());
+        assert_eq!(look("read_file", &["path=a"]), said("ready", "'a' is a file of 7 bytes"));
+        assert_eq!(look("read_file", &["path=none"]), said("fails", "'none' does not exist"));
+        assert_eq!(look("read_file", &["path=large"]), said("fails", "'large' is 65537 bytes long, more than max_size 65536"));
+        assert_eq!(look("write_file", &["path=new", "content=x"]), said("ready", "'new' is not there, and would be made"));
+        assert_eq!(look("delete_file", &["path=a"]), said("ready", "'a' is there, and would be deleted"));
+        assert_eq!(look("list_dir", &[]), said("ready", "'.' is a directory"));
+        for (name, args) in [("read_file", &["path=link/passwd"][..]), ("write_file", &["path=link/x", "content="]), ("list_dir", &["path=link"])] {
+            let (outcome, detail) = look(name, args);
+            assert!(outcome == "deny" && detail.contains("is a symbolic link"), "{outcome}: {detail}");
+        }
+        let (outcome, detail) = look("write_file", &["path=.git/config", "content=x"]);
+        assert!(outcome == "deny" && detail.contains("make the host run code"), "{outcome}: {detail}");
+        // As whom a run would do it: beneath the user's own directory nobody may more than the user.
+        let closed = look("write_file", &["path=closed/x", "content=x"]);
+        let wanted = if bench.who == As::User { said("fails", "cannot write 'closed/x': Permission denied") } else { said("ready", "'closed/x' is not there, and would be made") };
+        assert_eq!(closed, wanted);
+        assert_eq!((fs::read_to_string(dir.join("a")).expect("there").as_str(), dir.join("new").exists()), ("content", false));
+        assert!(!bench.dir.join("audit.jsonl").exists());
+    }
+}
+
+as_both! {
+    fn a_second_name_is_no_way_into_a_denied_directory(bench) {
+        let dir = files(bench);
+        fs::create_dir_all(bench.dir.join("private/deep")).expect("mkdir");
+        let key = bench.file("private/deep/key", "k");
+        fs::hard_link(&key, dir.join("alias")).expect("link");
+        tool(four(bench), "read_file", &["path=alias"]).ok("k");
+        let denies = bench.policy(&format!("{FOUR}[filesystem]\ndeny = [\"./private\"]\n"));
+        refused(&tool(denies, "read_file", &["path=alias"]), "has more than one name (hard links)");
+    }
+}
+
+as_both! {
     fn sizes_are_bounded(bench) {
         let dir = files(bench);
         fs::write(dir.join("fits"), "x".repeat(64 << 10)).expect("write");

@@ -90,6 +90,7 @@ pub(in crate::decision) fn allow(programs: &str) -> Rule {
 
 pub(in crate::decision) fn policy(rules: Vec<Rule>) -> Policy {
     Policy {
+        identity: (0, 0),
         path: Arc::from(Path::new("/etc/guardexec/policy.toml")),
         sources: Vec::new(),
         rules,

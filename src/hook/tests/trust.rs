@@ -74,6 +74,12 @@ fn nor_with_a_file_among_its_words_that_others_can_change() {
         // A script given to an interpreter is such a word.
         let script = bench.file("script.sh", &marking(bench), 0o666);
         assert!(refused(bench, &hook(&["/bin/sh", &script])).contains("script.sh"));
+        // A path behind an option is read as one of its own is.
+        for glued in ["--db=", "-f", "db="] {
+            let why =
+                refused(bench, &hook(&[&program, &format!("{glued}{closed}"), &format!("{glued}{open}")]));
+            assert!(why.contains("open.db"), "{glued}: {why}");
+        }
         // What is no regular file, what is not there, and what is no absolute path is only a word.
         let words = [&program, &closed, "/tmp", "/dev/null", "/nowhere/x", "open.db", "--x=/tmp"];
         assert_eq!(hear(&hook(&words), b""), said("{}\n"));

@@ -27,6 +27,7 @@ pub(super) fn oversight(policy: &Policy, findings: &mut Vec<Finding>) {
     }
     findings.extend(self_approval(policy));
     findings.extend(never_told(policy));
+    findings.extend(state_of_the_caller(policy));
     for rate in &policy.oversight.rates {
         counted(policy, rate, findings);
     }
@@ -118,6 +119,21 @@ fn never_told(policy: &Policy) -> Option<Finding> {
         message: "a program is to be told of filed requests, and this `ask` files none".to_owned(),
         at: hook.at.clone(),
         hint: Some("write `ask = \"queue\"`, or leave `notify` and `escalate` out".to_owned()),
+    })
+}
+
+/// What counts calls holds for one store, and without `[state] dir` the caller says which (`--state`, `XDG_STATE_HOME`).
+fn state_of_the_caller(policy: &Policy) -> Option<Finding> {
+    let o = &policy.oversight;
+    let rate = o.rates.first().map(|rate| ("rates begin", &rate.at));
+    let session = o.session.as_ref().map(|session| ("sessions begin", &session.at));
+    let alert = o.alerts.first().map(|alert| ("alerts begin", &alert.at));
+    let (what, at) = rate.or(session).or(alert).filter(|_| o.state.is_none())?;
+    Some(Finding {
+        code: "state_of_the_caller",
+        message: format!("its {what} afresh wherever the caller says with --state or XDG_STATE_HOME"),
+        at: at.clone(),
+        hint: Some("name the directory: [state] dir = \"...\"".to_owned()),
     })
 }
 

@@ -9,8 +9,8 @@ use super::{Place, Verdict};
 /// the policy's `PATH` and no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its words; the first is an absolute path. Every further word that names an existing file by an absolute path is
-    /// tested and guarded as the program is.
+    /// Its words; the first is an absolute path. Every existing file that a further word names by an absolute path, as a
+    /// whole or behind an option, is tested and guarded as the program is.
     pub argv: Vec<String>,
     /// Where it stands.
     pub at: Place,

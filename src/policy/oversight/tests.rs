@@ -142,8 +142,9 @@ fn a_rate_or_check_speaks_of_what_it_names() {
 fn every_file_it_leads_to() {
     let d = Dir::new();
     let text = format!(
-        "[kill_switch]\nfile = \"stop\"\n[state]\ndir = \"s\"\n[approval]\nask = [\"./a\", \"./a.conf\", \"--x\"]\nnotify = \"./n\"\nescalate = \"./e\"\n\
-         escalate_after = \"1m\"\n[[alert]]\non = \"denied\"\nabove = 1\nper = \"1s\"\nrun = \"./al\"\n{CHECK}[session]\nrequired = true"
+        "[kill_switch]\nfile = \"stop\"\n[state]\ndir = \"s\"\n[approval]\nask = [\"./a\", \"./a.conf\", \"--x\", \"--db={0}/a=b\", \"-f{0}/g\", \"--no=x\"]\nnotify = \"./n\"\nescalate = \"./e\"\n\
+         escalate_after = \"1m\"\n[[alert]]\non = \"denied\"\nabove = 1\nper = \"1s\"\nrun = \"./al\"\n{CHECK}[session]\nrequired = true",
+        d.0.display()
     );
     let policies = stack(&d, &["", &text]);
     let found: Vec<(String, Role, u32)> = files(&policies)
@@ -155,6 +156,8 @@ fn every_file_it_leads_to() {
         ("s", Role::State, 5),
         ("a", Role::Program, 7),
         ("a.conf", Role::Word, 7),
+        ("a=b", Role::Word, 7),
+        ("g", Role::Word, 7),
         ("n", Role::Program, 8),
         ("e", Role::Program, 9),
         ("al", Role::Program, 15),

@@ -3,6 +3,7 @@
 use super::nearest::nearest_hint;
 use super::reader::{Item, Name, Table};
 use super::{rule, tool, value};
+use crate::policy::decimal::Decimal;
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{ActionKind, Param, ParamType};
 use crate::policy::tree;
@@ -35,6 +36,9 @@ fn param(t: &Table<'_>, name: &str) -> Result<Param, PolicyError> {
     let kind = t.need("type")?.word(&PARAM_TYPES)?;
     let limits = value::limits(t)?;
     fitting(t, kind)?;
+    if matches!(kind, ParamType::Integer | ParamType::Number) {
+        numeric(t, kind, limits.choices.as_deref())?;
+    }
     let default = t.opt("default", |i| default(i, kind, limits.choices.as_deref()))?;
     let required = t.opt("required", Item::boolean)?;
     if required == Some(true) && default.is_some() {
@@ -144,6 +148,22 @@ fn fitting(t: &Table<'_>, kind: ParamType) -> Result<(), PolicyError> {
             let name = PARAM_TYPES.iter().find(|(_, k)| *k == kind).map_or("", |(n, _)| n);
             Err(item.error(format!("`{key}` has no meaning for a parameter of type {name}")))
         }
+    }
+}
+
+/// A value is compared by its letters, and a number has one spelling: a choice in another is never met.
+fn numeric(t: &Table<'_>, kind: ParamType, choices: Option<&[String]>) -> Result<(), PolicyError> {
+    let shortest = |text: &str| match text.split_once('.') {
+        Some((_, fraction)) => kind == ParamType::Number && !fraction.ends_with('0'),
+        None => true,
+    };
+    let met = |text: &&String| Decimal::parse(text.as_bytes()).is_some() && shortest(text);
+    match choices.unwrap_or_default().iter().find(|text| !met(text)) {
+        None => Ok(()),
+        Some(text) => Err(t
+            .need("choices")?
+            .error(format!("`{}` in `choices` is a value that no number has", printable(text)))
+            .hint("write plain digits and no more of them than needed, such as 7, -2 or \"0.5\"")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Schemas as frameworks get them: they say what the policy says, and calls that fit them are accepted.
 
+mod agreement;
+
 use super::*;
 use crate::decision::offered;
 use crate::policy::load::load;

@@ -20,7 +20,60 @@ const KEY_MARK: &str = "key given twice: ";
 
 /// Parses one value with nothing but blanks around it.
 pub(super) fn parse(text: &str) -> Result<Value, RequestError> {
-    value(text).map_err(refused)
+    let value = value(text).map_err(refused)?;
+    match numbers(text).find(|number| !is_kept(number)) {
+        None => Ok(value),
+        Some(number) => {
+            let shown = quote::repr(&number.as_bytes()[..number.len().min(64)]);
+            Err(refused(format!("{shown} has more digits than can be kept exactly; send it as a text")))
+        }
+    }
+}
+
+/// The numbers with a fraction or an exponent in a JSON text, as they are spelled.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start_matches(|c: char| c != '"' && c != '-' && !c.is_ascii_digit());
+            if rest.starts_with('"') {
+                let mut escaped = false;
+                let end = rest[1..].find(|c| {
+                    let ends = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    ends
+                })?;
+                rest = &rest[end + 2..];
+                continue;
+            }
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
+            let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = after;
+            match number.is_empty() {
+                true => return None,
+                false if number.contains(['.', 'e', 'E']) => return Some(number),
+                false => {}
+            }
+        }
+    })
+}
+
+/// Whether the double that stands for a number in decimal has no other shortest spelling.
+fn is_kept(number: &str) -> bool {
+    number.parse::<f64>().is_ok_and(|double| digits(number) == digits(&format!("{double:e}")))
+}
+
+/// The digits of a number without zeros at either end, and the power of ten that stands behind them.
+fn digits(number: &str) -> (String, i64) {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{}{fraction}", whole.trim_start_matches('-'));
+    let kept = all.trim_end_matches('0');
+    let moved = all.len() as i64 - kept.len() as i64 - fraction.len() as i64;
+    let kept = kept.trim_start_matches('0').to_owned();
+    // An exponent that is no number of this size belongs to a zero, or was refused before.
+    let power = exponent.parse::<i64>().unwrap_or(0).saturating_add(moved);
+    if kept.is_empty() { (kept, 0) } else { (kept, power) }
 }
 
 /// The same for any document: what a policy's own program answers is held to the same rules as a request. The error is

@@ -251,3 +251,49 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_number_that_would_lose_digits_is_refused() {
+    let asked = |number: &str| {
+        parse(
+            format!("{{\"tool\":\"t\",\"arguments\":{{\"a\\\"1.00000000000000000001\":[{number}]}}}}")
+                .as_bytes(),
+        )
+    };
+    for kept in [
+        "0.1",
+        "1.0",
+        "1.50",
+        "0.30",
+        "1e2",
+        "1E+2",
+        "12.5e-1",
+        "0.000",
+        "0e99",
+        "-0.0",
+        "1e-7",
+        "5e-324",
+        "0.30000000000000004",
+        "123456789.123456",
+        "9007199254740991.0",
+        "9007199254740993",
+        "10, 20.5, \"0.30000000000000001\", 30",
+    ] {
+        assert!(asked(kept).is_ok(), "{kept}");
+    }
+    for lost in [
+        "0.30000000000000001",
+        "0.30000000000000005",
+        "1.00000000000000000001",
+        "1e-400",
+        "1, 2.50000000000000000001",
+    ] {
+        let error = asked(lost).expect_err(lost);
+        assert_eq!(error.code, "request_json");
+        assert!(
+            error.message.ends_with("has more digits than can be kept exactly; send it as a text"),
+            "{}",
+            error.message
+        );
+    }
+}

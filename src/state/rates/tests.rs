@@ -1,5 +1,6 @@
 //! Windows against a plain model, keys that cannot be mistaken for each other, and what every refusal says.
 
+mod known;
 mod told;
 
 use std::cell::Cell;
@@ -304,18 +305,18 @@ fn what_has_left_its_window_is_removed_with_all_that_belonged_to_it() {
         })
     };
     b.store.transaction(fill).unwrap();
-    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (300, 300, 1));
+    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (900, 900, 3));
     b.at(11);
     b.call(&Call { session: Some("new"), ..ls() });
-    assert_eq!((b.rows("uses"), b.rows("counters")), (45, 45), "at most so many at once");
+    assert_eq!((b.rows("uses"), b.rows("counters")), (135, 135), "at most so many at once");
     b.call(&Call { session: Some("newer"), ..ls() });
-    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (2, 2, 1));
+    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (6, 6, 3));
     // Another policy's calls sweep too, and what holds nothing goes.
     b.at(30);
     b.policies =
         vec![policy(&b.dir, &format!("{TOOLS}[[rate]]\nname = \"other\"\ncount = 1\nper = \"10s\"\n"))];
     b.call(&ls());
-    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (1, 1, 1));
+    assert_eq!((b.rows("uses"), b.rows("counters"), b.rows("ledgers")), (3, 3, 3));
 }
 
 #[test]

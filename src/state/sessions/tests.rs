@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 
+use serde_json::json;
+
 use super::*;
 use crate::state::Store;
 use crate::state::clock::Reading;
 use crate::state::tests::{Dir, policy_named};
 
 struct Bench {
-    _dir: Dir,
+    dir: Dir,
     store: Store,
     now: Rc<Cell<i64>>,
     policies: Vec<Policy>,
@@ -31,7 +33,7 @@ impl Bench {
             Reading { boot: "b".into(), since_boot, wall }
         };
         let store = Store::open(&dir.0).unwrap().with_clock(reading);
-        Bench { _dir: dir, store, now, policies }
+        Bench { dir, store, now, policies }
     }
 
     fn at(&mut self, seconds: i64) -> &mut Bench {
@@ -48,7 +50,17 @@ impl Bench {
     }
 
     fn check(&mut self, id: &str) -> Option<Refusal> {
-        self.with(|tx, now, policies| check(Some((tx, now)), policies, Some(id)))
+        self.check_of(Some(id))
+    }
+
+    fn check_of(&mut self, id: Option<&str>) -> Option<Refusal> {
+        let dir = self.dir.0.clone();
+        self.with(|tx, now, policies| check(Some((tx, now)), &dir, policies, id))
+    }
+
+    fn begin(&mut self, id: &str, run: &str) -> Begun {
+        let dir = self.dir.0.clone();
+        self.run(id).with(|tx, now, _| run_begins(tx, now, &dir, id, run))
     }
 
     fn run(&mut self, id: &str) -> &mut Bench {
@@ -63,7 +75,8 @@ impl Bench {
     }
 
     fn resume(&mut self, id: &str) -> Option<Session> {
-        self.with(|tx, now, _| resume_session(tx, now, id, "operator"))
+        let dir = self.dir.0.clone();
+        self.with(|tx, now, _| resume_session(tx, now, &dir, id, "operator"))
     }
 }
 
@@ -74,16 +87,16 @@ fn code(refusal: Option<Refusal>) -> &'static str {
 #[test]
 fn a_required_session_is_required() {
     let mut b = Bench::new(&["max_runs = 1", "required = true"]);
-    let refusal = b.with(|tx, now, policies| check(Some((tx, now)), policies, None)).expect("refused");
+    let refusal = b.check_of(None).expect("refused");
     assert_eq!(
         (refusal.code, refusal.hint.as_str(), refusal.at.line),
         ("session_required", "name it with --session ID", 2)
     );
     assert!(refusal.at.file.ends_with("p1.toml"));
     assert_eq!(b.check("s"), None);
-    let unused = check(None, &b.policies, None).unwrap();
-    assert_eq!((code(unused), code(check(None, &b.policies, Some("s")).unwrap())), ("session_required", ""));
-    assert_eq!(code(check(None, &[], None).unwrap()), "");
+    let unused = |policies: &[Policy], id| code(check(None, &b.dir.0, policies, id).unwrap());
+    assert_eq!((unused(&b.policies, None), unused(&b.policies, Some("s"))), ("session_required", ""));
+    assert_eq!(unused(&[], None), "");
 }
 
 #[test]
@@ -199,4 +212,59 @@ fn a_list_has_all_of_them_the_last_called_first() {
         "session 'new\\x1b' is halted: x\\x1by in run r\\x1b at 1970-01-01T00:00:04.000Z"
     );
     assert!(!refusal.hint.contains('\u{1b}'));
+}
+
+#[test]
+fn a_run_whose_process_is_gone_halts_the_session_and_one_that_is_there_does_not() {
+    let mut b = Bench::new(&["max_runs = 9", "halt_on = [\"denied:9\", \"timeout\"]"]);
+    let (dir, first) = (b.dir.0.clone(), b.begin("s", "run-1"));
+    let second = b.at(5).begin("s", "run-2");
+    assert_eq!((b.check("s"), b.check("t")), (None, None));
+    // One comes to its end; of the other nobody hears any more.
+    b.with(|tx, _, _| conclude(tx, &first));
+    drop(first);
+    assert_eq!(b.check("s"), None);
+    drop(second);
+    let refusal = b.check("s").expect("refused");
+    assert_eq!(
+        (refusal.code, refusal.message.as_str()),
+        (
+            "session_halted",
+            "session 's' is halted: a call was cut off before its end in run run-2 at 1970-01-01T00:00:05.000Z"
+        )
+    );
+    // Reading it changes nothing; whoever may write keeps it, once.
+    let found = b.with(|tx, _, _| find(tx, "s")).unwrap();
+    assert_eq!(found.halted, None);
+    assert!(b.with(|tx, _, policies| has_cut_off(tx, &dir, policies, "s")));
+    let halted = |b: &mut Bench| b.with(|tx, now, _| halt_cut_off(tx, now, &dir, "s"));
+    let halt = halted(b.at(7)).expect("halted");
+    assert_eq!((halt.run.as_deref(), halted(&mut b)), (Some("run-2"), None));
+    assert!(!b.with(|tx, _, policies| has_cut_off(tx, &dir, policies, "s")));
+    assert!(b.check("s").expect("stays").message.ends_with("in run run-2 at 1970-01-01T00:00:07.000Z"));
+    assert_eq!((b.resume("s").map(|s| s.halted), b.check("s")), (Some(Some(halt)), None));
+}
+
+#[test]
+fn what_was_cut_off_matters_where_a_run_could_halt_and_until_somebody_looked() {
+    for (lines, halts) in
+        [("halt_on = [\"denied:1\"]", false), ("max_runs = 9", false), ("halt_on = [\"exit\"]", true)]
+    {
+        let mut b = Bench::new(&[lines]);
+        drop(b.begin("s", "run-1"));
+        assert_eq!(b.check("s").is_some(), halts, "{lines}");
+        // Found by nobody yet, and forgiven with the rest; what goes on meanwhile is not.
+        let alive = b.begin("s", "run-2");
+        b.resume("s");
+        assert_eq!(b.check("s"), None, "{lines}");
+        drop(alive);
+        assert_eq!(b.check("s").is_some(), halts, "{lines}");
+    }
+    // Without the file of the locks nobody can hold one.
+    let mut b = Bench::new(&["halt_on = [\"error\"]"]);
+    let alive = b.begin("s", "run-1");
+    assert_eq!(b.check("s"), None);
+    std::fs::remove_file(b.dir.file("state.runs")).unwrap();
+    assert_eq!(code(b.check("s")), "session_halted");
+    drop(alive);
 }

@@ -7,8 +7,14 @@ use crate::policy::lint::lint;
 use crate::policy::load::load;
 use crate::policy::load::tests::{Dir, context};
 
-/// `LINE CODE: MESSAGE` of every finding; files of `d` are `D/...`.
+/// The same of a policy that says where its state is, unless it says so itself.
 fn findings(d: &Dir, text: &str) -> Vec<String> {
+    let state = if text.contains("[state]") { "" } else { "\n[state]\ndir = \"state\"" };
+    findings_of(d, &format!("{text}{state}"))
+}
+
+/// `LINE CODE: MESSAGE` of every finding; files of `d` are `D/...`.
+fn findings_of(d: &Dir, text: &str) -> Vec<String> {
     let policy = load(&d.put("p.toml", text), &context()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let plain = |s: &str| s.replace(&d.0.display().to_string(), "D");
     lint(&policy).iter().map(|f| format!("{} {}: {}", f.at.line, f.code, plain(&f.message))).collect()
@@ -99,6 +105,25 @@ fn programs_that_are_never_told() {
         ["4 never_told: a program is to be told of filed requests, and this `ask` files none"]
     );
     assert_eq!(findings(&d, &text.replace("tty", "queue")), [""; 0]);
+}
+
+#[test]
+fn counts_that_the_caller_can_begin_afresh() {
+    let d = Dir::new();
+    script(&d, "good", 0o700);
+    let rate = "[[rate]]\ncount = 1\nper = \"1m\"\n";
+    let session = "[session]\nmax_runs = 1\n";
+    let alert = "[[alert]]\non = \"denied\"\nabove = 1\nper = \"1m\"\nrun = \"./good\"\n";
+    let says = "afresh wherever the caller says with --state or XDG_STATE_HOME";
+    for (text, want) in [
+        (format!("{session}{rate}"), format!("4 state_of_the_caller: its rates begin {says}")),
+        (format!("{alert}{session}"), format!("7 state_of_the_caller: its sessions begin {says}")),
+        (alert.to_owned(), format!("2 state_of_the_caller: its alerts begin {says}")),
+    ] {
+        assert_eq!(findings_of(&d, &text), [want]);
+        assert_eq!(findings(&d, &text), [""; 0]);
+    }
+    assert_eq!(findings_of(&d, "[approval]\nask = \"queue\""), [""; 0]);
 }
 
 /// Two tools, of which only the first has an amount; the rate starts on line 10.

@@ -176,3 +176,32 @@ fn a_tool_has_settings_of_its_own_as_a_rule_has() {
     let refused = parse(&format!("version = 1\n{}", act("read_file", own))).unwrap_err().to_string();
     assert!(refused.contains("`env` has no meaning for a tool with an action"), "{refused}");
 }
+
+#[test]
+fn choices_of_a_number_are_spelled_as_its_values_are() {
+    let tool = |kind: &str, choices: &str| {
+        bare_tool(&format!(
+            "argv = [\"ls\", \"{{n}}\"]\nparams.n = {{ type = \"{kind}\", choices = {choices} }}"
+        ))
+    };
+    for (kind, choices) in
+        [("integer", "[1, -2, \"7\"]"), ("number", "[1, \"0.5\", \"-0.25\"]"), ("string", "[\"1.0\"]")]
+    {
+        read(&tool(kind, choices));
+    }
+    for (kind, choice) in [
+        ("integer", "1.5"),
+        ("number", "1.0"),
+        ("number", "0.50"),
+        ("number", "007"),
+        ("integer", "-0"),
+        ("number", "a"),
+    ] {
+        let error =
+            parse(&format!("version = 1\n{}", tool(kind, &format!("[1, \"{choice}\"]")))).unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("`{choice}` in `choices` is a value that no number has")),
+            "{error}"
+        );
+    }
+}
