@@ -54,8 +54,9 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// A row that comes again in a later section keeps the figure of the first: ratios are taken within one section.
     pub fn keep(&mut self, section: &str, row: &str, number: f64) {
-        self.numbers.insert((section.to_owned(), row.to_owned()), number);
+        self.numbers.entry((section.to_owned(), row.to_owned())).or_insert(number);
     }
 
     pub fn get(&self, section: &str, row: &str) -> Option<f64> {

@@ -6,6 +6,10 @@ use crate::measure::Figures;
 const TIMEOUT: f64 = 1.25;
 /// bwrap with everything unshared takes this many times as long.
 const BWRAP: f64 = 2.5;
+/// The same of strict, with the same view.
+const BWRAP_STRICT: f64 = 2.3;
+/// Runs a second under strict, 32 at once, in those of the bare command.
+const IN_FLIGHT: f64 = 0.32;
 /// Resident KiB that every run stays below.
 const MEMORY: f64 = 4096.0;
 /// Milliseconds that 200 rules take more than one.
@@ -16,6 +20,7 @@ const OVERSIGHT: f64 = 1.1;
 const PIPE: f64 = 1.15;
 
 const HOST: &str = "guardexec, host";
+const STRICT: &str = "guardexec, strict";
 
 /// The table, line by line: target, measured, reached or not.
 pub fn table(figures: &Figures) -> String {
@@ -25,6 +30,7 @@ pub fn table(figures: &Figures) -> String {
         let ms = figures.get("latency", row)? - figures.get("latency", "guardexec, one rich rule")?;
         Some((ms < RULES, format!("{ms:.2} ms")))
     };
+    let rate = figures.get("in flight 32", STRICT).zip(figures.get("in flight 32", "bare"));
     let memory = figures.get("memory", HOST);
     let captured = figures.get("memory", "guardexec, 1 GiB captured");
     let passed = figures.get("memory", "guardexec, 1 GiB raw");
@@ -36,6 +42,18 @@ pub fn table(figures: &Figures) -> String {
         line(
             format!("bwrap, everything unshared: at least {BWRAP} x as slow as host"),
             ratio("latency", "bwrap", HOST).map(|r| (r >= BWRAP, format!("{r:.2} x"))),
+        ),
+        line(
+            format!("strict: at most {TIMEOUT} x `timeout 5 /bin/true`"),
+            ratio("latency", STRICT, "timeout").map(|r| (r <= TIMEOUT, format!("{r:.2} x"))),
+        ),
+        line(
+            format!("bwrap, the same view: at least {BWRAP_STRICT} x as slow as strict"),
+            ratio("latency", "bwrap", STRICT).map(|r| (r >= BWRAP_STRICT, format!("{r:.2} x"))),
+        ),
+        line(
+            format!("strict, 32 in flight: at least {IN_FLIGHT} x the runs/s of bare"),
+            rate.map(|(strict, bare)| (strict / bare >= IN_FLIGHT, format!("{:.2} x", strict / bare))),
         ),
         line(
             format!(

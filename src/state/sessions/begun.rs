@@ -10,6 +10,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use rusqlite::{Connection, Transaction, params};
 
 use super::{Halt, Session, halt, halts};
@@ -26,7 +27,15 @@ const CUT_OFF: &str = "a call was cut off before its end";
 #[derive(Debug)]
 pub struct Begun {
     row: i64,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // Said out loud, not left to close: a child forked meanwhile by the embedding program shares the description and
+        // would keep the lock until it execs.
+        let _ = fcntl(&self.lock, FcntlArg::F_OFD_SETLK(&byte(libc::F_UNLCK, self.row)));
+    }
 }
 
 /// Whether it matters how runs end: any policy halts a session for what a run came to. What one came to that was cut off
@@ -56,8 +65,8 @@ pub fn run_begins(
     let file = files::with_an_owners_umask(|| files::open(&path, true))?;
     let lock = file.ok_or(Errno::ENOENT).map_err(failed)?;
     // Before the row is there for others to see.
-    fcntl(&lock, FcntlArg::F_OFD_SETLK(&byte(row))).map_err(failed)?;
-    Ok(Begun { row, _lock: lock })
+    fcntl(&lock, FcntlArg::F_OFD_SETLK(&byte(libc::F_WRLCK, row))).map_err(failed)?;
+    Ok(Begun { row, lock })
 }
 
 /// The call is over, and what the run came to is kept.
@@ -149,16 +158,16 @@ fn cut_off(db: &Connection, dir: &Path, id: &str) -> Result<Vec<(i64, Halt)>, St
 }
 
 fn is_held(locks: &File, row: i64, dir: &Path) -> Result<bool, StateError> {
-    let mut range = byte(row);
+    let mut range = byte(libc::F_WRLCK, row);
     fcntl(locks, FcntlArg::F_OFD_GETLK(&mut range))
         .map_err(|errno| StateError::io(&dir.join(RUNS), "look at the locks of", errno.into()))?;
     Ok(i32::from(range.l_type) != libc::F_UNLCK)
 }
 
 /// Open file description locks, as the store's own: see `lock`. A process forked meanwhile holds it too until it is gone.
-fn byte(row: i64) -> libc::flock {
+fn byte(kind: libc::c_int, row: i64) -> libc::flock {
     libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: row,
         l_len: 1,
