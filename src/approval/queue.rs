@@ -21,7 +21,7 @@ mod said;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub use filing::{AtOnce, Filed, Filing, Terms, file, keep_answer, use_answer};
+pub use filing::{AtOnce, Filed, Filing, TOO_MANY, Terms, file, keep_answer, use_answer};
 pub use output::{check_output, hand_out};
 
 /// A part of a transaction that may say no.

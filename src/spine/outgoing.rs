@@ -4,7 +4,7 @@ use super::aftermath::Left;
 use super::authorize::{Authority, Authorized, Came};
 use super::refusals::objected;
 use crate::approval::bound::{Bound, Cause};
-use crate::approval::queue::Filed;
+use crate::approval::queue::{self, Filed};
 use crate::decision::{Decision, Denial, Grant, RuleRef, Stage, ToolCall};
 use crate::guard::{self, Asked, Objection, Output, OutputJudgement, Ruling, Subject};
 use crate::policy::model::{Check, CheckOn, Policy};
@@ -134,7 +134,8 @@ fn asked(
                 // Those of the refusals speak of something that has not run.
                 let hint = "it did run, and its output stays withheld: do not run it again for it".to_owned();
                 doc.barred(&Denial { hint: Some(hint), ..denial.clone() });
-                if denial.stage != Stage::KillSwitch {
+                // That others have filled the queue says nothing of whoever was allowed to run this.
+                if denial.stage != Stage::KillSwitch && denial.code != queue::TOO_MANY {
                     outcome.left.denied();
                 }
             }

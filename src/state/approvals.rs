@@ -251,14 +251,20 @@ pub fn open_like(db: &Connection, now: &Moment, asked_digest: &str) -> Result<Op
     Ok(found.optional()?)
 }
 
-/// How many requests wait for an answer: of askers whose name is `proven` or not, and of this bucket alone where one is given.
+/// How many requests wait for an answer: of all, or of askers whose name is `proven` or not, or of this bucket alone.
 ///
 /// # Errors
 /// As every use of the store.
-pub fn pending(db: &Connection, now: &Moment, proven: bool, bucket: Option<&str>) -> Result<u64, StateError> {
+pub fn pending(
+    db: &Connection,
+    now: &Moment,
+    proven: Option<bool>,
+    bucket: Option<&str>,
+) -> Result<u64, StateError> {
     let count: i64 = db.query_row(
         "SELECT count(*) FROM approvals INDEXED BY approvals_open
-         WHERE settled IS NULL AND state = 'pending' AND expires > ?1 AND proven = ?2 AND (?3 IS NULL OR bucket = ?3)",
+         WHERE settled IS NULL AND state = 'pending' AND expires > ?1
+             AND (?2 IS NULL OR proven = ?2) AND (?3 IS NULL OR bucket = ?3)",
         params![now.nanos, proven, bucket],
         |found| found.get(0),
     )?;

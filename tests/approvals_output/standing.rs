@@ -300,3 +300,27 @@ fn all_that_ask_are_causes() {
         (&json!("look"), &json!("also"), &json!("numbers"))
     );
 }
+
+as_both! {
+    fn whoever_claims_names_does_not_lose_the_outputs_of_others_for_them(bench) {
+        let more = "[approval]\nmax_pending = 1\n[session]\nhalt_on = [\"denied:1\"]\n[[rule]]\nid = \"echo\"\nprogram = \"echo\"\ndecision = \"ask\"\n";
+        let _ = asks(bench, more);
+        let call = |agent: &str| bench.call().opt(["--policy".into(), bench.dir.join("policy.toml")]).opt(["--agent", agent]);
+        for agent in ["lead", "c1", "c2", "c3"] {
+            let answer = call(agent).run(["echo", agent]);
+            assert_eq!(answer.exit, 75, "{}", answer.show());
+        }
+        let refused = call("c4").run(["echo", "c4"]);
+        assert!(refused.exit == 126 && refused.str("text").contains("cannot together have more than 4 requests"), "{}", refused.show());
+        waits(&call("lead").env("GUARDEXEC_AGENT", "lead").run(RUN));
+        for other in 5..16 {
+            waits(&call(&format!("o{other}")).run(RUN));
+        }
+        // Here it ends for all, and is no fault of the session: it is not halted.
+        for _ in 0..2 {
+            let answer = call("honest").opt(["--session", "s"]).run(RUN);
+            barred(&answer, &["all agents together, whatever their names, cannot have more than 16 requests", "it did run"]);
+        }
+        assert_eq!(ran(bench), 14);
+    }
+}

@@ -19,6 +19,13 @@ use crate::sys::account::Person;
 /// How many times `max_pending` the agents may have together whose names nobody but they themselves say.
 const CLAIMED: u64 = 4;
 
+/// How many times `max_pending` all may have together. `$GUARDEXEC_AGENT` is only as good as whoever sets the environment:
+/// under ever new names an asker that sets it itself would fill the store.
+const TOGETHER: u64 = 16;
+
+/// The code of a refusal where too many wait.
+pub const TOO_MANY: &str = "approval_too_many";
+
 /// What the policies say of a filed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
@@ -130,7 +137,8 @@ pub fn file(tx: &Transaction<'_>, now: &Moment, filing: Filing<'_>) -> Outcome<F
     let bucket = bucket(filing.bound.agent.as_deref());
     let terms = filing.terms;
     let proven = filing.kept.is_of_proven_agent();
-    if let Some(denial) = too_many(tx, now, &bucket, proven, terms.max_pending)? {
+    let output = filing.bound.output.is_some();
+    if let Some(denial) = too_many(tx, now, &Whose { bucket: &bucket, proven, output }, terms.max_pending)? {
         return Ok(Err(denial));
     }
     let kept = filing.kept.with_values(filing.bound);
@@ -156,7 +164,7 @@ pub fn file(tx: &Transaction<'_>, now: &Moment, filing: Filing<'_>) -> Outcome<F
         run_id: None,
     };
     approvals::insert(tx, now, &row)?;
-    Ok(Ok(filed(&row, filing.bound.output.is_some(), true)))
+    Ok(Ok(filed(&row, output, true)))
 }
 
 fn filed(row: &Row, output: bool, fresh: bool) -> Filed {
@@ -174,29 +182,43 @@ fn cause(bound: &Bound) -> String {
     bound.causes.first().map(|cause| cause.id.clone()).unwrap_or_default()
 }
 
+/// With what one more counts.
+struct Whose<'a> {
+    bucket: &'a str,
+    proven: bool,
+    output: bool,
+}
+
 /// Why one more cannot wait. A name that is only claimed is not an agent that could be told from another: however many of
 /// them there are, together they have [`CLAIMED`] times what one may have.
+///
+/// What cannot be filed of an output is lost, for its command has run. So nobody who claims names takes away the room for
+/// those of others: neither the shared one, nor, by claiming it, that of a proven name.
 fn too_many(
     tx: &Transaction<'_>,
     now: &Moment,
-    bucket: &str,
-    proven: bool,
+    whose: &Whose<'_>,
     most: u64,
 ) -> Result<Option<Box<Denial>>, StateError> {
-    let together = most.saturating_mul(CLAIMED);
-    let said = if approvals::pending(tx, now, proven, Some(bucket))? >= most {
-        match bucket {
+    let &Whose { bucket, proven, output } = whose;
+    let [claimed, together] = [CLAIMED, TOGETHER].map(|times| most.saturating_mul(times));
+    let waiting = "wait until a person has answered some (guardexec approvals list)";
+    let (said, hint) = if approvals::pending(tx, now, output.then_some(proven), Some(bucket))? >= most {
+        let said = match bucket {
             "" => format!("askers without a name cannot have more than {most}"),
             name => format!("agent {} cannot have more than {most}", quote::repr(name.as_bytes())),
-        }
-    } else if !proven && approvals::pending(tx, now, false, None)? >= together {
-        format!("agents whose names GUARDEXEC_AGENT does not say cannot together have more than {together}")
+        };
+        (said, waiting.to_owned())
+    } else if !proven && !output && approvals::pending(tx, now, Some(false), None)? >= claimed {
+        let whose = "agents whose names GUARDEXEC_AGENT does not say";
+        (format!("{whose} cannot together have more than {claimed}"), waiting.to_owned())
+    } else if approvals::pending(tx, now, None, None)? >= together {
+        let hint = format!("{waiting}, and see to it that no agent sets GUARDEXEC_AGENT itself");
+        (format!("all agents together, whatever their names, cannot have more than {together}"), hint)
     } else {
         return Ok(None);
     };
-    let message = format!("{said} requests that wait for an answer");
-    let hint = "wait until a person has answered some (guardexec approvals list)";
-    Ok(Some(refusal("approval_too_many", message, hint)))
+    Ok(Some(refusal(TOO_MANY, format!("{said} requests that wait for an answer"), hint)))
 }
 
 /// An answer that a program or the terminal gave at once, to a request that nobody filed.

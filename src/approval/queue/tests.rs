@@ -332,3 +332,20 @@ fn an_escalation_is_given_to_one_and_once() {
         .unwrap();
     assert!(due(1000).is_empty());
 }
+
+#[test]
+fn many_escalations_are_given_a_few_at_a_time() {
+    let desk = Desk::new();
+    let terms = Terms { escalate_after: Some(Duration::from_secs(60)), max_pending: 10, ..TERMS };
+    let mut store = desk.at(0);
+    let ids: Vec<_> = (0..10)
+        .map(|n| desk.file_in(&mut store, asking(["sh".to_owned(), n.to_string()]), terms).unwrap().id)
+        .collect();
+    let due = || {
+        let entries = desk.at(60).transaction(escalations).unwrap();
+        entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>()
+    };
+    assert_eq!(due(), ids[..8]);
+    assert_eq!(due(), ids[8..]);
+    assert!(due().is_empty());
+}

@@ -5,23 +5,24 @@ use rusqlite::{Connection, Transaction, named_params, params};
 use super::{PUBLIC, Row, row, with_private};
 use crate::state::{Moment, StateError};
 
-/// Pending requests of which somebody else is to be told now. Each is given once, to one caller.
+/// So many are given to one caller: each comes with its private part, which may be large, and each starts a program.
+const AT_ONCE: u32 = 8;
+
+/// Pending requests of which somebody else is to be told now. Each is given once, to one caller; what is left is for the next.
 ///
 /// # Errors
 /// As every use of the store.
 pub fn escalations(tx: &Transaction<'_>, now: &Moment) -> Result<Vec<Row>, StateError> {
-    let due = "settled IS NULL AND state = 'pending' AND escalated_at IS NULL AND escalate <= :now AND expires > :now";
-    let sql = format!("SELECT {PUBLIC} FROM approvals WHERE {due} ORDER BY number");
+    let sql = format!(
+        "SELECT {PUBLIC} FROM approvals INDEXED BY approvals_open WHERE settled IS NULL AND state = 'pending'
+             AND escalated_at IS NULL AND escalate <= :now AND expires > :now ORDER BY number LIMIT {AT_ONCE}"
+    );
     let rows = tx
         .prepare(&sql)?
         .query_map(named_params! {":now": now.nanos}, |found| Ok((found.get("number")?, row(found, now)?)))?
         .collect::<Result<Vec<(i64, Row)>, _>>()?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    let sql = format!("UPDATE approvals SET escalated_at = :at WHERE {due}");
-    tx.execute(&sql, named_params! {":now": now.nanos, ":at": now.wall})?;
     let told = |(number, row): (i64, Row)| {
+        tx.execute("UPDATE approvals SET escalated_at = ?2 WHERE number = ?1", params![number, now.wall])?;
         let row = Row { escalated_at: Some(now.wall.clone()), ..row };
         with_private(tx, number, row)
     };

@@ -179,6 +179,51 @@ fn what_no_person_answered_makes_room_for_others_and_answers_of_people_stay() {
     assert_eq!(b.kept()[..3], ["person", "terminal", "n101"], "the last ten thousand, and what people said");
 }
 
+/// Requests that no person answered, each so long.
+fn passing(b: &mut Bench, names: std::ops::Range<i64>, length: i64) {
+    b.at(0, |tx, _| {
+        tx.execute(
+            "WITH RECURSIVE n(i) AS (VALUES (?1) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?2)
+             INSERT INTO approvals (id, state, digest, asked_digest, bound, bucket, proven, cause, filed_at, filed_by,
+                 expires, expires_at, settled)
+             SELECT 'n' || i, 'expired', '', '', hex(zeroblob(?3 / 2)), '', 0, '', '', '{}', 0, '', 0 FROM n",
+            params![names.start, names.end, length],
+        )?;
+        Ok(())
+    });
+}
+
+#[test]
+fn large_ones_that_no_person_answered_make_room_before() {
+    const MIB: i64 = 1 << 20;
+    let mut b = Bench::new();
+    b.file(0, "person", &"x".repeat(MIB as usize));
+    b.answer(0, "person", false);
+    b.file(0, "open", "x");
+    passing(&mut b, 0..40, MIB / 64);
+    passing(&mut b, 40..72, 2 * MIB);
+    assert_eq!(
+        b.kept()[..3],
+        ["person", "open", "n40"],
+        "these have 64 MiB, and more than a few small ones go at once"
+    );
+    passing(&mut b, 72..74, 2 * MIB);
+    assert_eq!(b.kept()[..3], ["person", "open", "n41"], "one at a time where that is much");
+    b.pass(1);
+    b.pass(1);
+    assert_eq!(b.kept()[..3], ["person", "open", "n42"], "and no more than has to");
+}
+
+#[test]
+fn large_old_ones_go_one_after_another() {
+    let mut b = Bench::new();
+    passing(&mut b, 0..3, 700 << 10);
+    for left in [2, 1, 0] {
+        b.pass(1 + 90 * DAY);
+        assert_eq!(b.number("SELECT count(*) FROM approvals"), left);
+    }
+}
+
 #[test]
 fn a_session_goes_when_forgetting_it_lifts_nothing() {
     let mut b = Bench::new();

@@ -45,21 +45,50 @@ fn names_that_are_only_claimed_cannot_flood_it_either() {
             "agents whose names GUARDEXEC_AGENT does not say cannot together have more than 12 requests that wait for an answer"
         )
     );
-    // One that is proven has room of its own, also under a name that others claim.
-    let proven = |agent: &str, number: usize| {
+    // One that is proven does not count with them, but no name has more than one has.
+    let proven = |agent: &str, number| desk.proven(agent, number);
+    for number in 100..103 {
+        proven("lead/child", number).unwrap();
+    }
+    assert_eq!(code(proven("lead", 103)), "approval_too_many");
+    proven("new0", 104).unwrap();
+    assert_eq!(code(proven("new0", 105)), "approval_too_many");
+    assert_eq!(code(claimed("lead", 106)), "approval_too_many");
+}
+
+impl Desk {
+    /// Files under a name that `$GUARDEXEC_AGENT` says.
+    fn proven(&self, agent: &str, number: usize) -> Result<Filed, Box<Denial>> {
         let mut request = asking(["sh".to_owned(), number.to_string()]);
         request.asker.agent = Some(agent.into());
-        let facts = Facts { agent: Some("new0".into()), ..desk.scene.facts.clone() };
-        let kept = Kept::of(&request, &facts, &desk.scene.policy);
-        let bound = desk.scene.bound(request);
+        let facts = Facts { agent: agent.split('/').next().map(str::to_owned), ..self.scene.facts.clone() };
+        let kept = Kept::of(&request, &facts, &self.scene.policy);
+        let bound = self.scene.bound(request);
         let by = person("bob");
         let filing = Filing { bound: &bound, kept, terms: TERMS, by: &by };
-        desk.store().attempt(|tx, now| file(tx, now, filing)).unwrap()
-    };
-    for number in 100..103 {
-        proven("new0/child", number).unwrap();
+        self.store().attempt(|tx, now| file(tx, now, filing)).unwrap()
     }
-    assert_eq!(code(proven("new0", 103)), "approval_too_many");
+}
+
+#[test]
+fn nor_can_names_that_the_asker_puts_into_the_environment_itself() {
+    let desk = Desk::new();
+    for number in 0..48 {
+        desk.proven(&format!("new{}", number / 2), number).unwrap();
+    }
+    let denial = desk.proven("another", 48).unwrap_err();
+    assert_eq!(denial.code, "approval_too_many");
+    assert_eq!(
+        denial.message,
+        "all agents together, whatever their names, cannot have more than 48 requests that wait for an answer"
+    );
+    assert_eq!(
+        denial.hint.as_deref(),
+        Some(
+            "wait until a person has answered some (guardexec approvals list), and see to it that no agent sets \
+             GUARDEXEC_AGENT itself"
+        )
+    );
 }
 
 #[test]
