@@ -198,7 +198,7 @@ as_both! {
         // More lists than are read, each the same long file, and one of the host's, which stays.
         let theirs = ".git/worktrees/theirs/rebase-merge/git-rebase-todo";
         made_by_the_user(bench, theirs, "exec make\n");
-        let many = "yes 'pick 1' | head -c 1000000 > l; for i in $(seq 300); do d=.git/worktrees/w$i/rebase-merge; mkdir -p $d && ln l $d/git-rebase-todo || exit 1; done";
+        let many = "yes 'pick 1' | head -c 1000000 > .git/worktrees/l; for i in $(seq 300); do d=.git/worktrees/w$i/rebase-merge; mkdir -p $d && ln .git/worktrees/l $d/git-rebase-todo || exit 1; done";
         let answer = run(bench, many);
         let lists = fs::read_dir(bench.work().join(".git/worktrees")).expect("worktrees").flatten();
         let left = lists.filter(|tree| tree.path().join("rebase-merge/git-rebase-todo").exists()).count();
