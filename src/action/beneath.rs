@@ -12,9 +12,8 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, SFlag, fstat};
 
 use super::protected;
-use super::said::{Said, Step};
+use super::said::{Said, Step, cannot, shown};
 use super::shield::Shield;
-use super::shown;
 use crate::decision::ActionCall;
 use crate::policy::model::ActionKind;
 use crate::request::quote::repr;
@@ -119,17 +118,6 @@ fn open(dir: &OwnedFd, name: &OsStr, more: OFlag) -> Result<OwnedFd, Errno> {
         ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC | more).resolve(resolve);
     openat2(dir, name, how)
-}
-
-/// A failure that any program could have met.
-pub(super) fn cannot(call: &ActionCall, errno: Errno) -> Said {
-    let what = match call.kind {
-        ActionKind::ReadFile => "read",
-        ActionKind::WriteFile => "write",
-        ActionKind::ListDir => "list",
-        ActionKind::DeleteFile => "delete",
-    };
-    Said::Failed(format!("cannot {what} {}: {}", shown(call), errno.desc()))
 }
 
 /// Why there is no way on at the last of `names`, or at the end of the path.

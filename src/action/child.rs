@@ -1,6 +1,6 @@
 //! The process that does it.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use nix::unistd::{Pid, getppid};
@@ -30,6 +30,8 @@ pub(super) struct Work {
 /// Does it in a process that was just forked, says how it went, and never returns. `parent` is guardexec.
 pub(super) fn main(work: Work, answer: OwnedFd, parent: process::Pid) -> ! {
     let body = std::panic::AssertUnwindSafe(|| {
+        // Among the rest is the lock of a session's run, which must not outlive guardexec by a child of it.
+        fd::close_all_but(&mut [0, 1, 2, answer.as_raw_fd(), work.root.as_raw_fd()]);
         let ready = identity::assume(&work.root).and_then(|()| follow(parent));
         tell(&answer, &ready.map_or_else(|end| end, |()| act(&work)).into_bytes());
     });

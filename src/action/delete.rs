@@ -4,9 +4,9 @@ use std::os::fd::AsFd as _;
 
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::beneath::{Beneath, cannot};
-use super::said::{Said, Step};
-use super::{shown, write};
+use super::beneath::Beneath;
+use super::said::{Said, Step, cannot, shown};
+use super::write;
 
 /// What deleting would find.
 pub(super) fn look(place: &Beneath<'_>) -> Step<String> {

@@ -9,9 +9,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 
-use super::beneath::{Beneath, Target, cannot};
-use super::said::{Said, Step};
-use super::shown;
+use super::beneath::{Beneath, Target};
+use super::said::{Said, Step, cannot, shown};
 
 /// The names in a directory, sorted by their bytes, one a line. A directory ends in `/`; what no action touches says after
 /// a tab what it is. Within names a backslash is doubled, and control characters and bytes that are not UTF-8 are `\xHH`,

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::decision::{ActionCall, Grant};
+use crate::decision::Grant;
 use crate::run::Stop;
 use crate::sys::fd::{self, PollFd};
 use crate::sys::process::{self, Forked, Pid, Waited};
@@ -162,11 +162,4 @@ fn reaped(pid: Pid) -> bool {
             Waited::NoneDead => std::thread::sleep(Duration::from_micros(200)),
         }
     }
-}
-
-/// What the action is called in sentences: the path, or the root itself.
-fn shown(call: &ActionCall) -> String {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = call.path.as_os_str().as_bytes();
-    crate::request::quote::repr(if path.is_empty() { b"." } else { path })
 }

@@ -10,8 +10,7 @@ use std::path::Path;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
-use super::said::{Said, Step};
-use super::shown;
+use super::said::{Said, Step, shown};
 use crate::decision::ActionCall;
 use crate::request::quote::is_plain;
 use crate::sandbox::mount::keep::{STARTUP, named_by_git};

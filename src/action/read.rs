@@ -6,9 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 use nix::errno::Errno;
 
-use super::beneath::{Beneath, Target, cannot};
-use super::said::{Said, Step};
-use super::shown;
+use super::beneath::{Beneath, Target};
+use super::said::{Said, Step, cannot, shown};
 use crate::program::descriptor_path;
 
 /// The content of a regular file, if it is not too large.

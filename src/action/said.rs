@@ -1,6 +1,12 @@
 //! What the child says of its action, and how that travels.
 
-use crate::request::quote::escape_text;
+use std::os::unix::ffi::OsStrExt as _;
+
+use nix::errno::Errno;
+
+use crate::decision::ActionCall;
+use crate::policy::model::ActionKind;
+use crate::request::quote::{escape_text, repr};
 
 /// How the action went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +74,23 @@ impl Said {
             _ => Said::Broken(text),
         }
     }
+}
+
+/// A failure that any program could have met.
+pub(super) fn cannot(call: &ActionCall, errno: Errno) -> Said {
+    let what = match call.kind {
+        ActionKind::ReadFile => "read",
+        ActionKind::WriteFile => "write",
+        ActionKind::ListDir => "list",
+        ActionKind::DeleteFile => "delete",
+    };
+    Said::Failed(format!("cannot {what} {}: {}", shown(call), errno.desc()))
+}
+
+/// What the action is called in sentences: the path, or the root itself.
+pub(super) fn shown(call: &ActionCall) -> String {
+    let path = call.path.as_os_str().as_bytes();
+    repr(if path.is_empty() { b"." } else { path })
 }
 
 #[cfg(test)]

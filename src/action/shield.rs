@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::stat::{FileStat, SFlag, fstat};
 
-use super::said::{Said, Step};
-use super::shown;
+use super::said::{Said, Step, shown};
 use crate::decision::ActionCall;
 use crate::policy::model::ActionKind;
 
@@ -56,7 +55,7 @@ impl Shield {
         if self.everything {
             return refused(call, false);
         }
-        let stat = fstat(dir).map_err(|errno| super::beneath::cannot(call, errno))?;
+        let stat = fstat(dir).map_err(|errno| super::said::cannot(call, errno))?;
         self.passes_file(call, &stat)
     }
 
@@ -79,7 +78,7 @@ impl Shield {
 
     /// Whether this name may be touched, be there something or not.
     pub(super) fn passes_name(&self, call: &ActionCall, dir: &OwnedFd, name: &OsStr) -> Step<()> {
-        let stat = fstat(dir).map_err(|errno| super::beneath::cannot(call, errno))?;
+        let stat = fstat(dir).map_err(|errno| super::said::cannot(call, errno))?;
         let place = (stat.st_dev, stat.st_ino);
         self.settle(call, |mark| mark.place.as_ref().is_some_and(|(dir, own)| *dir == place && own == name))
     }

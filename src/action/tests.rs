@@ -12,6 +12,7 @@ use nix::sys::stat::Mode;
 
 use super::child::{Work, act, follow};
 use super::*;
+use crate::decision::ActionCall;
 use crate::policy::model::ActionKind;
 use crate::sandbox::raw::attack::Scratch;
 

@@ -12,10 +12,9 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, fchmod, fstat, umask};
 use nix::unistd::{AccessFlags, Gid, Uid, UnlinkatFlags, faccessat, fchown, linkat, unlinkat};
 
-use super::beneath::{Beneath, Target, cannot, regular};
+use super::beneath::{Beneath, Target, regular};
 use super::read::errno;
-use super::said::{Said, Step};
-use super::shown;
+use super::said::{Said, Step, cannot, shown};
 use crate::program::descriptor_path;
 
 /// The mode of a new file, before the umask.

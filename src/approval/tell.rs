@@ -85,7 +85,10 @@ pub fn overdue(dir: &Path, asked: &Asked<'_>, around: &Around<'_>) -> Result<Tol
 fn untold(name: &str, hook: &Hook, paper: &Paper<'_>, heard: &Heard) -> Option<String> {
     let why = heard.failure()?;
     let said = match heard {
-        Heard::Exited { .. } | Heard::Signaled { .. } if !heard.stderr().is_empty() => {
+        // What it was told of an output is not for the asker, whom this warning reaches.
+        Heard::Exited { .. } | Heard::Signaled { .. }
+            if !heard.stderr().is_empty() && paper.bound.output.is_none() =>
+        {
             format!(": {}", quote::line(heard.stderr()))
         }
         _ => String::new(),

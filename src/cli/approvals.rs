@@ -80,7 +80,8 @@ impl Trouble {
             Trouble::Untold => {
                 let message =
                     "GUARDEXEC_AGENT is set: an asker does not see an output before it is given to it";
-                let hint = "once a person has answered, it is had with --approval and no command";
+                let hint =
+                    "once a person has approved it, it is had with --approval and no command, and only once";
                 (DENIED, message.to_owned(), Some(hint.to_owned()))
             }
             Trouble::Ended(signal) => {

@@ -4,10 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::asker::{covers, grants};
 use super::closed::{self, Refusal};
-use super::command::{Short, Word, denied_by, denies, shown};
+use super::command::{Short, denied_by, denies};
 use super::denial::said_by;
 use super::open;
 use super::paths::Paths;
+use super::word::{Word, shown};
 use super::{Denial, Stage};
 use crate::policy::model::{Rule, Verdict};
 use crate::program::Program;

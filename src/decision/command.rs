@@ -3,7 +3,6 @@
 //! `allow` and `ask` match a bare word by name, and an absolute path by its letters or by opening the same file as the
 //! rule's own name does. `deny` matches by name, by basename and by the file opened.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use super::asker::{covers, grants};
 use super::denial::said_by;
 use super::listed::{allowlist, by_stack, not_listed};
 use super::values::list;
+use super::word::{Word, shown};
 use super::{Decision, Denial, Judged, Stage};
 use crate::decision::shown::repr;
 use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
@@ -42,54 +42,6 @@ impl Short<'_> {
             return format!("tool {} ({})", repr(rule.id.as_bytes()), escape_text(&rule.at.to_string()));
         }
         said_by(rule)
-    }
-}
-
-/// The first word in its three forms.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Word<'w> {
-    /// Without a slash.
-    Bare(&'w OsStr),
-    /// An absolute path.
-    Absolute(&'w Path),
-    /// Anything else with a slash: no rule allows it.
-    Relative(&'w Path),
-}
-
-impl<'w> Word<'w> {
-    pub(super) fn of(word: &'w OsStr) -> Word<'w> {
-        let path = Path::new(word);
-        if !word.as_bytes().contains(&b'/') {
-            Word::Bare(word)
-        } else if path.is_absolute() {
-            Word::Absolute(path)
-        } else {
-            Word::Relative(path)
-        }
-    }
-
-    /// The name without its directory.
-    pub(super) fn base(self) -> &'w OsStr {
-        match self {
-            Word::Bare(name) => name,
-            Word::Absolute(path) | Word::Relative(path) => path.file_name().unwrap_or(path.as_os_str()),
-        }
-    }
-
-    pub(super) fn text(self) -> &'w OsStr {
-        match self {
-            Word::Bare(name) => name,
-            Word::Absolute(path) | Word::Relative(path) => path.as_os_str(),
-        }
-    }
-
-    /// Whether the rule's name is this word by its letters alone.
-    fn is(self, name: &ProgramName) -> bool {
-        match (self, name) {
-            (Word::Bare(word), ProgramName::Bare(name)) => word == name,
-            (Word::Absolute(word), ProgramName::Absolute(name)) => word.as_os_str() == name.as_os_str(),
-            _ => false,
-        }
     }
 }
 
@@ -329,8 +281,4 @@ pub fn policy_path(policy: &Policy) -> Vec<PathBuf> {
 
 fn directories(text: &str) -> Vec<PathBuf> {
     text.split(':').filter(|dir| dir.starts_with('/')).map(PathBuf::from).collect()
-}
-
-pub(super) fn shown(word: Word<'_>) -> String {
-    repr(word.text().as_bytes())
 }

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use super::arguments::{self, Command};
-use super::command::{self, Short, Word};
+use super::command::{self, Short};
 use super::paths::Paths;
 use super::shown::row;
+use super::word::Word;
 use super::{Decision, RuleRef};
 use crate::policy::model::{Example, ExampleCommand, Policy, ProgramName, Rule, Syntax, Verdict};
 use crate::request::quote::escape_text;

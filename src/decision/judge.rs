@@ -6,11 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::arguments::{self, Command};
-use super::command::{self, Short, Word, shown};
+use super::command::{self, Short};
 use super::denial::said_by;
 use super::environment::{self, Built};
 use super::paths::Paths;
 use super::shown::{repr, row};
+use super::word::{Word, shown};
 use super::{
     Decision, Denial, Facts, Grant, Judged, Match, RuleRef, Stage, Step, asker, cwd, script, settle, sizes,
 };

@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::asker::grants;
-use super::command::{Word, shown};
 use super::denial::said_by;
 use super::shown::repr;
 use super::values::list;
+use super::word::{Word, shown};
 use super::{Denial, Stage};
 use crate::policy::model::{Policy, ProgramName, Rule, Verdict};
 use crate::request::quote::escape_text;

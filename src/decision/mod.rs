@@ -27,6 +27,7 @@ mod spelling;
 mod tests;
 mod tool;
 mod values;
+mod word;
 
 use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;

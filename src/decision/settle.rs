@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::command::{Word, denies};
+use super::command::denies;
+use super::word::Word;
 use super::{Denial, Judged, Match, Stage, Wanted};
 use crate::decision::shown::repr;
 use crate::policy::model::{

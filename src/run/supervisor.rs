@@ -334,12 +334,13 @@ impl<'s> Supervisor<'s> {
                 self.tell(Order::Kill);
                 self.killing();
             }
-            // The main process has ended by itself: only the waiting is cut short.
+            // The main process has ended by itself: only the waiting is cut short, and what comes after the run hears of it.
             Phase::Draining(_) => {
                 signal::hand_on();
                 self.finish();
             }
-            Phase::Killing(_) | Phase::Abandoned(_) | Phase::Over => {}
+            _ if self.cancelled.is_none() => signal::hand_on(),
+            _ => {}
         }
     }
 

@@ -292,6 +292,8 @@ pub fn apply(prepared: &Prepared) -> Result<(), (Step, Errno)> {
         step(Step::Groups, raw::no_groups())?;
         step(Step::Gid, raw::set_gid(gid))?;
         step(Step::Uid, raw::set_uid(uid))?;
+        // Until its exec it may share the memory of whoever forked it.
+        step(Step::Uid, raw::not_dumpable())?;
     }
     step(Step::Capabilities, raw::no_capabilities())?;
     step(Step::Verify, verify(prepared))

@@ -1,11 +1,13 @@
 //! Which further files the kernel opens to execute a file: the interpreter of `#!`, and the ELF loader.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use libc::{O_NOCTTY, O_NONBLOCK};
 
 use crate::program::{HEAD, script_interpreter};
 
@@ -25,11 +27,17 @@ pub fn needed(program: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut current = program.to_owned();
     for _ in 0..=MAX_CHAIN {
-        let file = match File::open(&current) {
+        // Whatever lies there is not waited for: a pipe would be, for ever.
+        let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(&current);
+        let file = match opened {
             // The exec itself says that an interpreter is missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !found.is_empty() => return Ok(found),
             opened => opened.map_err(|e| named(&current, &e))?,
         };
+        if !file.metadata().map_err(|e| named(&current, &e))?.is_file() {
+            // Or that it is none.
+            return Ok(found);
+        }
         let mut head = [0_u8; HEAD];
         let len = read_up_to(&file, &mut head, 0).map_err(|e| named(&current, &e))?;
         let head = &head[..len];
@@ -135,6 +143,16 @@ mod tests {
         std::fs::write(&first, format!("#!{} -x\n", second.display())).unwrap();
         let chain = needed(&first).unwrap();
         assert_eq!(chain, [second.as_path(), Path::new("/bin/sh"), &loader[0]]);
+    }
+
+    #[test]
+    fn a_pipe_at_the_end_of_the_chain_is_not_waited_for() {
+        let scratch = Scratch::new("loader-pipe");
+        let [first, second, pipe] = ["first", "second", "pipe"].map(|name| scratch.0.join(name));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::write(&second, format!("#!{}\n", pipe.display())).unwrap();
+        std::fs::write(&first, format!("#!{}\n", second.display())).unwrap();
+        assert_eq!(needed(&first).unwrap(), [second, pipe]);
     }
 
     #[test]

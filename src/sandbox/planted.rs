@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::renameat;
 
+use self::rebase::Rebases;
 use super::raw::mounts;
 use super::repositories::Repositories;
 use crate::request::quote;
@@ -30,7 +31,7 @@ pub struct Planted {
     /// The repositories below the roots before the run.
     before: Repositories,
     /// What a rebase in them would have run if somebody had gone on with it then.
-    rebases: rebase::Commands,
+    rebases: Rebases,
 }
 
 impl Planted {
@@ -41,7 +42,7 @@ impl Planted {
         links: &[(PathBuf, PathBuf)],
         before: Repositories,
     ) -> Planted {
-        let rebases = rebase::commands(&before);
+        let rebases = Rebases::find(&before);
         Planted { roots, absent: absent.to_vec(), denied: Vec::new(), links: links.to_vec(), before, rebases }
     }
 
@@ -105,7 +106,7 @@ impl Planted {
             }
         }
         self.modules(&after, said);
-        said.extend(rebase::grown(&self.rebases, &after).iter().filter_map(|path| aside(path, ACTED_ON)));
+        said.extend(self.rebases.set_aside(&after));
         let closed = after.closed.difference(&self.before.closed);
         said.extend(
             closed
@@ -150,6 +151,9 @@ fn culprit(top: &Path, path: &Path) -> Option<PathBuf> {
 const ACTED_ON: &str = "which the host would act on";
 const DENIED: &str = "which the policy denies and which did not exist before";
 
+/// How much of its name it keeps, in bytes.
+const MAX_NAME: usize = 200;
+
 /// Renames it; the sentence about it.
 fn aside(culprit: &Path, why: &str) -> Option<String> {
     moved(culprit, culprit.parent()?, why)
@@ -186,7 +190,9 @@ fn rename(dir: &Path, from: &OsStr, into: &Path) -> Result<OsString, i32> {
     };
     let (dir, into) = (reach(dir)?, reach(into)?);
     let drawn = getrandom::u32().map_err(|_| libc::EAGAIN)?;
-    let to = [from.as_bytes(), format!(".set-aside-{drawn:08x}").as_bytes()].concat();
+    // A name as long as names can be leaves no room for more.
+    let name = &from.as_bytes()[..from.len().min(MAX_NAME)];
+    let to = [name, format!(".set-aside-{drawn:08x}").as_bytes()].concat();
     let to = OsStr::from_bytes(&to).to_owned();
     let c_name = |name: &OsStr| CString::new(name.as_bytes()).map_err(|_| libc::EINVAL);
     let (old, new) = (c_name(from)?, c_name(&to)?);

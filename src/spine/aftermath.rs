@@ -29,7 +29,13 @@ impl Left {
                 left.halts.push(HaltOn::Timeout);
                 left.events.push(Event::Timeout);
             }
-            Status::Error => left.halts.push(HaltOn::Error),
+            Status::Error => {
+                left.halts.push(HaltOn::Error);
+                // Its output was lost afterwards, which is no way around how it ended.
+                if doc.exit_code.is_some_and(|code| code != 0) || doc.signal.is_some() {
+                    left.halts.push(HaltOn::Exit);
+                }
+            }
             Status::NonzeroExit | Status::Signaled | Status::LimitExceeded => left.halts.push(HaltOn::Exit),
             _ => {}
         }

@@ -8,8 +8,9 @@ use super::authorize::{Authority, ready};
 use super::guarded;
 use crate::action::{self, Done, How, Said};
 use crate::decision::{self, Decision, Facts, Grant, Stage, Step};
+use crate::guard;
 use crate::policy::error::PolicyError;
-use crate::policy::model::Policy;
+use crate::policy::model::{CheckOn, Policy};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;
 use crate::request::{Arguments, Request};
@@ -75,6 +76,13 @@ pub(super) fn foresee(
     doc: &mut ResultDoc,
     steps: &mut Vec<Step>,
 ) -> bool {
+    let ids: Vec<&str> = grant.ids.iter().map(String::as_str).collect();
+    if !guard::checks_for(authority.policies, CheckOn::Request, &ids).is_empty() {
+        // What is there is for somebody whom the check has let pass.
+        let detail = "not looked at: a check decides first".to_owned();
+        steps.push(Step { stage: Stage::Sandbox.as_str(), outcome: "not run".into(), detail, rule: None });
+        return true;
+    }
     let (limits, rule) = (grant.limits.clone(), grant.rule.clone());
     let looked = action::foresee(grant, &kept(authority));
     let (outcome, detail) = match &looked {

@@ -180,6 +180,36 @@ as_both! {
 }
 
 as_both! {
+    fn a_rebase_behind_a_link_or_among_a_great_many_is_not_left_either(bench) {
+        let mark = bench.dir.join("marked");
+        git(bench, &["init", "-q"]);
+        git(bench, &["commit", "-q", "--allow-empty", "-m", "x"]);
+        let planted = format!(
+            "mkdir x && ln -s ../x .git/rebase-merge && d=x && echo exec touch {} > $d/git-rebase-todo && \
+             git rev-parse HEAD | tee $d/onto > $d/orig-head && echo refs/heads/m > $d/head-name && touch $d/interactive $d/done",
+            mark.display()
+        );
+        let link = bench.work().join(".git/rebase-merge");
+        let answer = run(bench, &planted);
+        assert!(!link.is_symlink() && answer.json["warnings"].to_string().contains(".git/rebase-merge"), "{}", answer.show());
+        assert!(bench.work().join("x/git-rebase-todo").exists(), "what the link leads to is left alone");
+        by_the_user(bench, &["git", "-c", "safe.directory=*", "rebase", "--continue"]);
+        assert!(!mark.exists(), "the host ran what the run had planted");
+        // More lists than are read, each the same long file, and one of the host's, which stays.
+        let theirs = ".git/worktrees/theirs/rebase-merge/git-rebase-todo";
+        made_by_the_user(bench, theirs, "exec make\n");
+        let many = "yes 'pick 1' | head -c 1000000 > l; for i in $(seq 300); do d=.git/worktrees/w$i/rebase-merge; mkdir -p $d && ln l $d/git-rebase-todo || exit 1; done";
+        let answer = run(bench, many);
+        let lists = fs::read_dir(bench.work().join(".git/worktrees")).expect("worktrees").flatten();
+        let left = lists.filter(|tree| tree.path().join("rebase-merge/git-rebase-todo").exists()).count();
+        assert_eq!(left, 1 + 4, "{}", answer.show());
+        assert_eq!(content(bench, theirs), "exec make\n");
+        let answer = run(bench, "true");
+        assert!(!answer.json["warnings"].to_string().contains("rebase"), "{}", answer.show());
+    }
+}
+
+as_both! {
     fn the_scripts_that_huskys_hooks_start_are_kept(bench) {
         git(bench, &["init", "-q"]);
         let config = format!("{}[core]\nhooksPath = .husky/_\n", content(bench, ".git/config"));

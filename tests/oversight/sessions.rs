@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -220,6 +221,18 @@ as_both! {
         assert_eq!(ran(bench), 0);
         let shown = verb(bench, &["session", "show", "s", "--json"]).json;
         assert_eq!((&shown["runs"], &shown["all_runs"]), (&json!(0), &json!(0)));
+    }
+}
+
+as_both! {
+    fn output_that_is_lost_is_no_way_around_how_the_command_ended(bench) {
+        let fails = bench.script("fails", "#!/bin/sh\necho x\nexit 3\n");
+        let _ = policy(bench, &format!("[session]\nhalt_on = [\"exit\"]\n[[rule]]\nid = \"f\"\nprogram = {fails:?}\ndecision = \"allow\"\n"));
+        let call = ready(of(bench, "s").opt(["--output", "raw"]), [&fails]);
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let status = call.process().stdin(Stdio::null()).stdout(full).stderr(Stdio::null()).status().expect("guardexec");
+        assert_eq!(status.code(), Some(125));
+        of(bench, "s").run([leave(bench)]).denied_by("session", &["is halted"]);
     }
 }
 

@@ -127,6 +127,12 @@ as_both! {
         let wanted = if bench.who == As::User { said("fails", "cannot write 'closed/x': Permission denied") } else { said("ready", "'closed/x' is not there, and would be made") };
         assert_eq!(closed, wanted);
         assert_eq!((fs::read_to_string(dir.join("a")).expect("there").as_str(), dir.join("new").exists()), ("content", false));
+        // What a check has yet to let pass is nobody's to learn this way.
+        let check = bench.script("check", "#!/bin/sh\ncat > /dev/null\necho '{\"verdict\": \"block\"}'\n");
+        let _ = bench.policy(&format!("{FOUR}[[check]]\nname = \"c\"\non = \"request\"\nmatch = \"read_file\"\nrun = {check:?}\n"));
+        let unseen = said("not run", "not looked at: a check decides first");
+        assert_eq!((look("read_file", &["path=a"]), look("read_file", &["path=none"])), (unseen.clone(), unseen));
+        assert_eq!(look("list_dir", &[]), said("ready", "'.' is a directory"));
         assert!(!bench.dir.join("audit.jsonl").exists());
     }
 }

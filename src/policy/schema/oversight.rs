@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use super::check::{self, ReadCheck};
 use super::hook::hook;
-use super::rate::{self, ReadAlert, ReadRate};
+use super::rate::{self, MAX_FIGURE, ReadAlert, ReadRate};
 use super::reader::{Item, Table};
 use super::{Span, sections};
 use crate::policy::error::PolicyError;
 use crate::policy::model::{AskBy, HaltOn, Hook, KillSwitch, StatePolicy};
 
-/// More than anybody counts to, and far inside every integer that counts.
-pub(super) const MAX_FIGURE: u64 = 1_000_000_000_000;
 /// One agent's queue is kept, listed and read by a person.
 const MAX_PENDING: u64 = 10_000;
 

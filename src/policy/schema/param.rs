@@ -2,7 +2,7 @@
 
 use super::nearest::nearest_hint;
 use super::reader::{Item, Name, Table};
-use super::{rule, tool, value};
+use super::{rule, value};
 use crate::policy::decimal::Decimal;
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{ActionKind, Param, ParamType};
@@ -25,7 +25,7 @@ const PARAM_TYPES: [(&str, ParamType); 6] = [
 pub(super) fn params(item: &Item<'_>) -> Result<Vec<Param>, PolicyError> {
     let mut out = Vec::new();
     for (name, span, entry) in item.table("`params`")?.entries() {
-        tool::identifier(&entry.at(&span), name, "a parameter")?;
+        identifier(&entry.at(&span), name, "a parameter")?;
         out.push(param(&entry.named_table(Name("the parameter `", name, "`"))?, name)?);
     }
     Ok(out)
@@ -204,4 +204,16 @@ fn decimal(item: &Item<'_>) -> Result<f64, PolicyError> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
     let number = text.parse::<f64>().ok().filter(|n| plain && n.is_finite());
     number.ok_or_else(|| item.error(format!("{} must be a plain decimal number", item.what)))
+}
+
+/// Names that every framework takes for a tool or a parameter.
+pub(super) fn identifier(item: &Item<'_>, name: &str, what: &str) -> Result<(), PolicyError> {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if first && rest && name.len() <= 64 {
+        return Ok(());
+    }
+    Err(item
+        .error(format!("`{}` cannot be the name of {what}", printable(name)))
+        .hint("letters, digits, `_` and `-`, not more than 64"))
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::hook::hook;
 use super::nearest::nearest_hint;
-use super::oversight::MAX_FIGURE;
 use super::reader::{Item, Table};
 use super::{Span, rule, value};
 use crate::policy::error::{PolicyError, printable};
 use crate::policy::model::{Alert, AlertOn, Measure, Rate, RateKey, Verdict};
 use crate::policy::tree::Value;
 
+/// More than anybody counts to, and far inside every integer that counts.
+pub(super) const MAX_FIGURE: u64 = 1_000_000_000_000;
 /// Digits before and behind the point of what is added up, as the store keeps it.
 const AMOUNT_DIGITS: (usize, usize) = (18, 9);
 /// The shortest window.

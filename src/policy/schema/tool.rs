@@ -48,23 +48,11 @@ pub(super) fn tools(top: &Table<'_>) -> Result<BTreeMap<String, (Tool, Span)>, P
     let Some(item) = top.get("tools") else { return Ok(BTreeMap::new()) };
     let mut out = BTreeMap::new();
     for (name, span, entry) in item.by_key().table("[tools]")?.entries() {
-        identifier(&entry.at(&span), name, "a tool")?;
+        param::identifier(&entry.at(&span), name, "a tool")?;
         let t = entry.named_table(Name("[tools.", name, "]"))?;
         out.insert(name.to_owned(), (tool(&t, name, &span)?, span));
     }
     Ok(out)
-}
-
-/// Names that every framework takes for a tool or a parameter.
-pub(super) fn identifier(item: &Item<'_>, name: &str, what: &str) -> Result<(), PolicyError> {
-    let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if first && rest && name.len() <= 64 {
-        return Ok(());
-    }
-    Err(item
-        .error(format!("`{}` cannot be the name of {what}", printable(name)))
-        .hint("letters, digits, `_` and `-`, not more than 64"))
 }
 
 fn tool(t: &Table<'_>, name: &str, span: &Span) -> Result<Tool, PolicyError> {

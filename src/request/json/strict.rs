@@ -20,14 +20,7 @@ const KEY_MARK: &str = "key given twice: ";
 
 /// Parses one value with nothing but blanks around it.
 pub(super) fn parse(text: &str) -> Result<Value, RequestError> {
-    let value = value(text).map_err(refused)?;
-    match numbers(text).find(|number| !is_kept(number)) {
-        None => Ok(value),
-        Some(number) => {
-            let shown = quote::repr(&number.as_bytes()[..number.len().min(64)]);
-            Err(refused(format!("{shown} has more digits than can be kept exactly; send it as a text")))
-        }
-    }
+    value(text).map_err(refused)
 }
 
 /// The numbers with a fraction or an exponent in a JSON text, as they are spelled.
@@ -86,7 +79,13 @@ pub(crate) fn value(text: &str) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(shown)?;
     reader.end().map_err(shown)?;
-    Ok(value)
+    match numbers(text).find(|number| !is_kept(number)) {
+        None => Ok(value),
+        Some(number) => {
+            let shown = quote::repr(&number.as_bytes()[..number.len().min(64)]);
+            Err(format!("{shown} has more digits than can be kept exactly; send it as a text"))
+        }
+    }
 }
 
 fn refused(message: String) -> RequestError {

@@ -290,6 +290,8 @@ fn a_number_that_would_lose_digits_is_refused() {
     ] {
         let error = asked(lost).expect_err(lost);
         assert_eq!(error.code, "request_json");
+        // A check's answer, too: what it puts in place of an amount is that amount.
+        assert!(super::one_value(&format!("[{lost}]")).is_err(), "{lost}");
         assert!(
             error.message.ends_with("has more digits than can be kept exactly; send it as a text"),
             "{}",

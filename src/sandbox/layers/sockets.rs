@@ -42,7 +42,9 @@ impl Builder<'_> {
 
     /// Makes the door, and gives the child's end of its channel.
     pub(super) fn door(&mut self) -> Result<OwnedFd, PrepareError> {
-        let internet = self.wanted.network == NetworkMode::Host || self.wanted.loopback;
+        // As far as the filter goes.
+        let loopback = self.wanted.loopback && self.ground.namespaces;
+        let internet = self.wanted.network == NetworkMode::Host || loopback;
         let denied: Vec<_> = self.wanted.filesystem.deny.iter().flatten().collect();
         let closed = |written: &Path, real: &Path| {
             let below = |dir: &Path| [written, real].iter().any(|path| path.starts_with(dir));

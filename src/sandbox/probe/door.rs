@@ -13,7 +13,7 @@ use crate::sandbox::raw::{self, Errno, attempts, notify};
 use crate::sandbox::seccomp::{self, Execution, Network};
 use crate::sys::errno_of;
 
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "making a Unix socket to try it",
     "becoming another user",
     "no-new-privileges",
@@ -22,6 +22,7 @@ const STEPS: [&str; 8] = [
     "connecting by way of the guard, which has to see the run's memory and descriptors",
     "refusing a Unix socket that is not listed",
     "connecting as the run's user",
+    "being one thread again",
 ];
 
 /// `identity`: what the run becomes; `None` where it stays what guardexec is.
@@ -44,6 +45,7 @@ fn attempt(identity: Option<identity::Prepared>) -> Trial {
     let (door, channel) = Door::to_name(&right, identity).map_err(made)?;
     let (filter, own) = (filter(), crate::sys::process::ids().0);
     let expected = identity.and_then(|identity| identity.user());
+    let alone = crate::sys::process::thread_count();
     let porter = Porter::open(door).map_err(made)?;
     let tried = try_in_child(|| {
         if let Some(identity) = &identity {
@@ -59,7 +61,10 @@ fn attempt(identity: Option<identity::Prepared>) -> Trial {
         attempts::connect_unix(&right).map_err(|e| (5, e))?;
         must_fail(attempts::connect_unix(&wrong), libc::EACCES, 6)
     });
-    porter.close();
+    // What is forked next must not be forked beside it.
+    if porter.close().is_none() || crate::sys::process::thread_count() > alone {
+        return Err((8, libc::EBUSY));
+    }
     tried?;
     let user = listed.accept().map_err(|e| (7, errno_of(&e))).and_then(|(peer, _)| user_of(&peer))?;
     if expected.is_none_or(|expected| expected == user) { Ok(()) } else { Err((7, 0)) }

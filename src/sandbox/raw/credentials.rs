@@ -37,6 +37,15 @@ pub fn clear_ambient() -> Result<(), Errno> {
     prctl(47, 4, 0).map(|_| ())
 }
 
+/// Keeps others of the user whom this process has become from tracing it and reading its memory, whatever the sysctl
+/// `fs.suid_dumpable` made of the change.
+///
+/// # Errors
+/// The errno of prctl(2).
+pub fn not_dumpable() -> Result<(), Errno> {
+    prctl(libc::PR_SET_DUMPABLE, 0, 0).map(|_| ())
+}
+
 /// Empties the bounding set.
 ///
 /// # Errors

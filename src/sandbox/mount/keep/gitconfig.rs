@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// How much of a file is read, and how deep one may include another.
@@ -20,12 +21,20 @@ pub struct Setting {
     pub value: Option<String>,
 }
 
-/// The settings of a file; `None` where it is no plain file, too long or cannot be read.
+/// Opens a plain file, itself and not what a link leads to, and never waits for one that is none: a run may have put a FIFO or
+/// a device there. With its length.
+pub(in crate::sandbox) fn open_plain(path: &Path) -> Option<(File, u64)> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file, found.len()))
+}
+
+/// The settings of a file, and whether those are all; `None` where it is no plain file or cannot be read.
 pub fn read(config: &Path) -> Option<(Vec<Setting>, bool)> {
-    // Not a FIFO or a device: opening one could wait for ever.
-    let length = config.metadata().ok().filter(|m| m.is_file())?.len();
+    let (file, length) = open_plain(config)?;
     let mut text = Vec::new();
-    File::open(config).and_then(|f| f.take(MAX_BYTES).read_to_end(&mut text)).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     let (settings, whole) = settings(&String::from_utf8_lossy(&text));
     Some((settings, whole && length <= MAX_BYTES))
 }
@@ -141,7 +150,9 @@ pub(super) fn named(config: &Path, top: &Path, home: Option<&Path>) -> Vec<PathB
 }
 
 fn follow(config: &Path, top: &Path, home: Option<&Path>, depth: usize, found: &mut Vec<PathBuf>) {
-    for setting in read(config).map(|(settings, _)| settings).unwrap_or_default() {
+    // As git does, through links: many a user's settings are one.
+    let real = crate::sys::canonical(config).ok();
+    for setting in real.and_then(|real| read(&real)).map(|(settings, _)| settings).unwrap_or_default() {
         let Some(value) = setting.value.filter(|value| !value.is_empty()) else { continue };
         let from = |dir: &Path| match (value.strip_prefix("~/"), home) {
             (Some(rest), Some(home)) => plain_path(&home.join(rest)),
@@ -208,6 +219,21 @@ mod tests {
             assert!(found.contains(&top.join(path)), "{path} in {found:?}");
         }
         assert!(named(&top.join("missing"), top, None).is_empty());
+    }
+
+    #[test]
+    fn a_link_is_followed_to_the_users_settings_only_and_nothing_is_waited_for() {
+        let scratch = Scratch::new("gitconfig-link");
+        let at = |name: &str| scratch.0.join(name);
+        std::fs::write(at("real"), "[core]\nhooksPath = h\n").unwrap();
+        std::os::unix::fs::symlink("real", at("link")).unwrap();
+        nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(named(&at("link"), &scratch.0, None), [at("h")]);
+        assert!(read(&at("real")).is_some_and(|(settings, whole)| settings.len() == 1 && whole));
+        for name in ["link", "fifo", ""] {
+            assert!(open_plain(&at(name)).is_none(), "{name}");
+        }
+        assert!(named(&at("fifo"), &scratch.0, None).is_empty());
     }
 
     #[test]
