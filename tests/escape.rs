@@ -7,6 +7,7 @@ mod ambient;
 mod exec;
 mod files;
 mod guard;
+mod hints;
 mod identity;
 mod layers;
 mod network;
