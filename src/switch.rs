@@ -146,7 +146,8 @@ impl Stopped {
 
     /// What to do instead.
     pub fn hint(&self) -> String {
-        "nothing that it stops runs until the operator takes the file away; trying again does not help".into()
+        "nothing that it stops runs until the operator takes the file away, or mends what is said of it; trying again does not help"
+            .into()
     }
 }
 

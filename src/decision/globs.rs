@@ -2,12 +2,15 @@
 
 use crate::policy::hooks::is_hook;
 
+/// Where programs look for their settings, which may name others to run: a policy that means it writes it out.
+const HOME: &[u8] = b"HOME";
+
 /// Whether one of the entries permits `name`. A variable that can make some program load code is permitted only by
-/// its full name, and the caller's `PATH` never.
+/// its full name, `HOME` too, and the caller's `PATH` never.
 pub(super) fn permits(entries: &[String], name: &[u8]) -> bool {
     // Whether the name is a hook is asked last: it is looked up in long tables, and nearly no glob gets that far.
     let stands = |entry: &[u8]| match entry.contains(&b'*') {
-        true => matches(entry, name) && !is_hook(name),
+        true => matches(entry, name) && name != HOME && !is_hook(name),
         false => entry == name,
     };
     name != b"PATH" && entries.iter().any(|entry| stands(entry.as_bytes()))
@@ -56,9 +59,15 @@ mod tests {
 
     #[test]
     fn t1_13_25_and_26_hooks_need_their_full_name() {
-        for name in
-            ["LD_PRELOAD", "BASH_ENV", "BASH_FUNC_x%%", "PYTHONPATH", "NODE_OPTIONS", "GIT_CONFIG_COUNT"]
-        {
+        for name in [
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "BASH_FUNC_x%%",
+            "PYTHONPATH",
+            "NODE_OPTIONS",
+            "GIT_CONFIG_COUNT",
+            "HOME",
+        ] {
             assert!(!permitted("*", name) && !permitted(&format!("{}*", &name[..3]), name), "{name}");
             assert!(permitted(name, name), "{name}");
         }

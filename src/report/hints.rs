@@ -58,6 +58,10 @@ fn hints(bounds: &Bounds, stderr: &str) -> Vec<String> {
     for line in stderr[start.unwrap_or_default()..].lines() {
         let lower = line.to_ascii_lowercase();
         let hint = match named(line, &lower).and_then(|(name, failure)| bounds.refuses(name, failure)) {
+            // What could not be executed is told by its name alone, and nothing was to be read or written there.
+            Some((_, refusal)) if lower.contains("exec ") && !matches!(refusal, Refusal::Starting(_)) => {
+                continue;
+            }
             Some((path, refusal)) => said(&path, refusal),
             None if bounds.no_network && NO_NETWORK.iter().any(|words| lower.contains(words)) => {
                 "this run has no network: [network] mode in the policy is none".to_owned()

@@ -79,3 +79,13 @@ as_both! {
         }
     }
 }
+
+as_both! {
+    fn what_could_not_be_executed_is_no_file_that_could_not_be_written(bench) {
+        for ground in GROUNDS {
+            let script = "echo \"fatal: cannot exec 'remote-https': Permission denied\" >&2; exit 1";
+            let answer = ground.call(bench, "allow = [\"sh\"]\n[sandbox]\nprofile = \"strict\"\n").run(["sh", "-c", script]);
+            assert!(!answer.str("text").contains("[filesystem]"), "{ground:?} {}", answer.show());
+        }
+    }
+}
