@@ -155,12 +155,14 @@ impl ResultDoc {
         self.cpu_system_ms = Some(millis(ended.cpu_system));
         self.max_rss_bytes = ended.max_rss;
         self.processes = ended.processes.map(u64::from);
-        self.survivors = Some(ended.survivors.into());
+        // Of those that have not gone yet nobody knows how many they are.
+        self.survivors = (!ended.unreaped).then(|| ended.survivors.into());
         self.planted = ended.planted;
         self.warnings.extend(ended.warnings.iter().cloned());
         if ended.unreaped {
             self.warnings.push(
-                "a process was killed and could not be reaped yet: it waits uninterruptibly in the kernel"
+                "a process was killed and could not be reaped yet: it waits uninterruptibly in the kernel, or the machine is too \
+                 busy to end it"
                     .into(),
             );
         }

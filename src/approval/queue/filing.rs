@@ -201,9 +201,11 @@ fn too_many(
     most: u64,
 ) -> Result<Option<Box<Denial>>, StateError> {
     let &Whose { bucket, proven, output } = whose;
+    // A name that GUARDEXEC_AGENT says is not held up by those who only claim it.
+    let same = if output { Some(proven) } else { proven.then_some(true) };
     let [claimed, together] = [CLAIMED, TOGETHER].map(|times| most.saturating_mul(times));
     let waiting = "wait until a person has answered some (guardexec approvals list)";
-    let (said, hint) = if approvals::pending(tx, now, output.then_some(proven), Some(bucket))? >= most {
+    let (said, hint) = if approvals::pending(tx, now, same, Some(bucket))? >= most {
         let said = match bucket {
             "" => format!("askers without a name cannot have more than {most}"),
             name => format!("agent {} cannot have more than {most}", quote::repr(name.as_bytes())),

@@ -11,6 +11,10 @@ use crate::sandbox::rlimit::LimitsHow;
 
 /// A run whose keeper was killed after the command had written something.
 fn unknown(limit: Option<LimitKind>) -> ResultDoc {
+    ended(limit, false)
+}
+
+fn ended(limit: Option<LimitKind>, unreaped: bool) -> ResultDoc {
     let limits = Limits::default().effective();
     let mut stdout = Captured::new(Bound::At(100));
     stdout.push(b"before\n");
@@ -30,7 +34,7 @@ fn unknown(limit: Option<LimitKind>) -> ResultDoc {
         survivors: 0,
         enforced: Enforced::nothing(Profile::Host),
         limits_how: LimitsHow::of(&limits, true),
-        unreaped: false,
+        unreaped,
         warnings: Vec::new(),
         leaving: None,
     };
@@ -49,6 +53,13 @@ fn a_killed_keeper_is_an_error_that_says_so() {
     assert_eq!(doc.reason.as_deref(), Some(error.message.as_str()));
     assert!(doc.text.starts_with("error: the process that held"), "{}", doc.text);
     assert_eq!((doc.stdout.as_deref(), doc.stdout_bytes), (Some("before\n"), Some(7)), "what came is kept");
+}
+
+#[test]
+fn of_what_has_not_gone_yet_no_number_is_told() {
+    let doc = ended(Some(LimitKind::WallTime), true);
+    assert_eq!((doc.survivors, unknown(None).survivors), (None, Some(0)));
+    assert!(doc.warnings[0].contains("could not be reaped yet"), "{:?}", doc.warnings);
 }
 
 #[test]
