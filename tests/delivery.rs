@@ -50,7 +50,7 @@ fn policy(call: Call<'_>) -> Call<'_> {
     ready(call, ["sh", "-c", "seq 1 100000; touch finished; exit 3"])
 }
 
-const POLICY: &str = "allow = [\"sh\", \"true\"]\nlimits.output = \"1M\"\n";
+const POLICY: &str = "allow = [\"sh\", \"sleep\", \"true\"]\nlimits.output = \"1M\"\n";
 
 as_both! {
     fn a_descriptor_that_does_not_block_is_waited_for(bench) {
@@ -99,10 +99,11 @@ as_both! {
 
 as_both! {
     fn a_signal_at_any_step_takes_no_answer_away(bench) {
-        // As it goes out, and while what the run leaves behind is waited for.
+        // A short run may be over before the first wait or not; a long one is waited for, and is ended at the first step there is.
         let (mut ended, mut whole) = (0, 0);
-        for n in 1..=60 {
-            let call = ready(bench.host(POLICY), ["true"]);
+        let short = (1..=60).map(|n| (vec!["true"], n));
+        for (argv, n) in std::iter::once((vec!["sleep", "600"], 1)).chain(short) {
+            let call = ready(bench.host(POLICY), argv);
             let Ok(output) = signalled(&call, "SIGTERM", "ppoll,wait4,write", n).stdout(Stdio::piped()).output() else {
                 return skip("strace(1) cannot be had");
             };
