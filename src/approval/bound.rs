@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::bytes::Bytes;
 use super::files::{self, Content, Ground, Named};
+use super::output::BoundOutput;
 use super::refusal::{unbindable, unbindable_file};
-use super::withheld::BoundOutput;
 use crate::decision::{Denial, Grant, RuleRef, ToolCall};
 use crate::policy::model::Policy;
 use crate::program::{self, Program};
@@ -330,4 +330,21 @@ pub(super) fn policies(policies: &[Policy]) -> Vec<(Bytes, String)> {
         }
     }
     files
+}
+
+impl Bound {
+    /// The same for the output of the run that this was.
+    pub fn of_output(mut self, output: BoundOutput, causes: Vec<Cause>, policies: &[Policy]) -> Bound {
+        self.causes = causes.into_iter().map(|cause| cause.placed(policies)).collect();
+        self.output = Some(output);
+        self
+    }
+
+    /// What is asked about, for people.
+    pub fn subject(&self) -> String {
+        match &self.output {
+            Some(_) => format!("the output of {}", self.name()),
+            None => self.name(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bound::{Bound, Variable};
 use super::bytes::Bytes;
 use super::kept::Kept;
-use super::withheld::Streams;
+use super::output::Streams;
 pub use crate::state::approvals::State;
 use crate::state::approvals::{Answer, Row};
 use crate::state::{Moment, StateError};

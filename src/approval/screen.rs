@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::bound::{Bound, BoundFile, BoundInput, Setting, Variable};
 use super::entry::{Answered, Answerer, Entry, Lately, State};
 use super::files::Content;
-use super::withheld::Streams;
+use super::output::Streams;
 use crate::request::mask::mask_variable;
 use crate::request::quote::{self, display, line, repr};
 use crate::request::units::show_size;

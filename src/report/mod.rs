@@ -3,6 +3,7 @@
 //! Nothing here decides anything. The room takes what the earlier rooms came to and writes it down so that
 //! no byte of it can forge a line, drive a terminal or leak a secret.
 
+mod acted;
 pub mod audit;
 pub mod compose;
 mod guarded;
@@ -17,3 +18,4 @@ pub mod text;
 pub mod tool;
 pub mod trail;
 pub mod withheld;
+pub mod word;

@@ -17,10 +17,7 @@ use crate::sandbox::bounds::Bounds;
 use super::json;
 use super::status::Status;
 use super::tool::ToolDoc;
-use super::withheld::{Word, pairs, word, word_or_null, words as known_words};
-
-/// The value of `schema`.
-pub const SCHEMA: &str = "guardexec.result/v1";
+use super::word::{SCHEMA, Word, pairs, word, word_or_null, words as known_words};
 
 /// The result. Every field is what the documentation of the same name says.
 #[derive(Debug, Clone, Serialize, Deserialize)]

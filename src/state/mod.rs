@@ -38,6 +38,7 @@ pub mod approvals;
 pub mod clock;
 mod error;
 mod files;
+mod keeping;
 mod ledger;
 mod lock;
 pub mod place;

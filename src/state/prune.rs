@@ -3,17 +3,9 @@
 //! No process looks after the store between calls, so those that use it keep it small. Each does a bounded part of it; what
 //! is left is for the next.
 
-use std::time::Duration;
-
 use rusqlite::Transaction;
 
 use super::{Moment, StateError, approvals, ledger, sessions};
-
-/// How long what was settled, and a session that nobody uses, are kept, in the store's time.
-pub(super) const KEPT: Duration = Duration::from_secs(90 * 86_400);
-
-/// So many rows of each kind are dealt with at most: more than a call adds.
-pub(super) const ROWS: u32 = 16;
 
 /// Free pages are given back to the file system where there are more than this (1 MiB), and about as many at once.
 const FREE_PAGES: i64 = 256;

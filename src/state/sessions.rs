@@ -16,7 +16,7 @@ pub use begun::{Begun, conclude, halt_cut_off, has_cut_off, is_kept, run_begins,
 pub use kept::{find, history, list};
 use rusqlite::{Transaction, params};
 
-use super::prune::{KEPT, ROWS};
+use super::keeping::{KEPT, ROWS};
 use super::refusal::{Refusal, span};
 use super::{Moment, StateError};
 use crate::policy::model::{HaltOn, Place, Policy, SessionPolicy};

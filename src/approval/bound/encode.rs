@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Bound, BoundFile, BoundInput, BoundTool, Cause, Variable};
 use crate::approval::files::Named;
-use crate::approval::withheld::BoundOutput;
+use crate::approval::output::BoundOutput;
 use crate::sys::hex;
 
 const VERSION: &[u8] = b"guardexec approval 1";

@@ -1,7 +1,7 @@
 //! The last part of a screen that asks about an output: all of it, as exactly as a screen can show it.
 
 use super::{Screen, content_of};
-use crate::approval::withheld::{BoundOutput, BoundStream, Streams};
+use crate::approval::output::{BoundOutput, BoundStream, Streams};
 
 impl Screen {
     /// Both streams.

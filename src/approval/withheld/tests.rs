@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::approval::bound::{Bound, Cause};
 use crate::approval::screen::Paper;
 use crate::approval::tests::{Scene, asking};
 

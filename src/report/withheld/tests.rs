@@ -8,6 +8,7 @@ use super::*;
 use crate::report::result::{
     ApprovalDoc, AuditDoc, ErrorDoc, LimitDoc, PolicyDoc, ProgramDoc, RedactionDoc, SandboxDoc, ViolationDoc,
 };
+use crate::report::word::WORDS;
 
 /// A result with something in every field.
 fn full() -> ResultDoc {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Transaction, params};
 
-use crate::state::prune::{KEPT, ROWS};
+use crate::state::keeping::{KEPT, ROWS};
 use crate::state::{Moment, StateError};
 
 /// What no person answered goes when this many have been filed after it: an asker can make such entries at will, and fill

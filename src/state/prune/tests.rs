@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rusqlite::params;
 
@@ -13,6 +13,7 @@ use crate::policy::model::Policy;
 use crate::state::Store;
 use crate::state::approvals::{Answer, Row, State};
 use crate::state::clock::Reading;
+use crate::state::keeping::ROWS;
 use crate::state::tests::{Dir, policy, policy_named};
 
 const DAY: i64 = 86_400;
