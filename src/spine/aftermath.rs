@@ -1,6 +1,6 @@
 //! What a call leaves behind when it is over: a session that is halted, denials that add up, alerts.
 
-use super::authorize::{Authority, Authorized};
+use super::authority::{Authority, Authorized};
 use crate::policy::model::HaltOn;
 use crate::report::audit::AuditError;
 use crate::report::result::ResultDoc;

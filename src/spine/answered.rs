@@ -1,9 +1,8 @@
 //! What a program or the terminal answered at once: kept in the store where one is kept, noted for the audit, and made an end of
 //! where it is no yes.
 
-use super::asking::not_kept;
-use super::authorize::{Authority, Authorized, Came, Passed};
-use super::permit::unavailable;
+use super::authority::{Authority, Authorized, Came, Passed};
+use super::refusals::{not_kept, unavailable};
 use crate::approval::Reply;
 use crate::approval::bound::Bound;
 use crate::approval::entry::Answerer;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::authorize::Authority;
+use super::authority::Authority;
 use crate::decision::Grant;
 use crate::policy::model::{Policy, Profile};
 use crate::policy::oversight::{self, Role};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rusqlite::Transaction;
 
 use super::answered::AnsweredTo;
-use super::authorize::{Authority, Authorized, Came, Passed, step};
-use super::permit::{Permit, unavailable};
+use super::authority::{Authority, Authorized, Came, Filing, Passed, Permit, step};
+use super::refusals::{not_kept, unavailable};
 use crate::approval::bound::{Asking, Bound, Cause};
 use crate::approval::entry::Entry;
 use crate::approval::kept::Kept;
@@ -20,22 +20,10 @@ use crate::approval::wait::{self, Waited};
 use crate::approval::{self, Reply, tell};
 use crate::decision::{Denial, Grant, Stage, Step};
 use crate::policy::oversight;
-use crate::report::audit::record::ApprovalRecord;
-use crate::report::result::ApprovalDoc;
-use crate::request::{Ask, Evidence, Request, Stdin};
+use crate::request::{Ask, Request, Stdin};
 use crate::run::Stop;
 use crate::state::{Moment, StateError, Store};
 use crate::sys::account::Person;
-
-/// What of a request is needed after it was judged, where a person may have to be asked.
-pub(super) struct Filing {
-    /// `--approval`.
-    pub approval: Option<String>,
-    /// `--evidence`.
-    pub evidence: Option<Evidence>,
-    /// What is filed.
-    pub kept: Option<Kept>,
-}
 
 /// What stands in the place of a command where only an approval is named.
 pub(super) enum Stored {
@@ -300,45 +288,6 @@ impl Authority<'_> {
     }
 }
 
-impl Authorized {
-    /// The approval that the run has used.
-    pub(super) fn used(&mut self, entry: Option<&Entry>) {
-        let Some(entry) = entry else { return };
-        self.approval = Some(ApprovalDoc {
-            id: entry.id.clone(),
-            state: "consumed".into(),
-            expires_at: Some(entry.expires_at.clone()),
-        });
-        self.advice = None;
-        self.events.push(ApprovalRecord {
-            id: entry.id.clone(),
-            state: "consumed".into(),
-            by: entry.answered.as_ref().map(|answered| answerer(&answered.by)),
-            reason: entry.answered.as_ref().and_then(|answered| answered.text.clone()),
-            expires_at: Some(entry.expires_at.clone()),
-        });
-    }
-
-    /// The approval that it waits for.
-    pub(super) fn waits(&mut self, filed: &Filed) {
-        self.approval = Some(ApprovalDoc {
-            id: filed.id.clone(),
-            state: filed.state.as_str().to_owned(),
-            expires_at: Some(filed.expires_at.clone()),
-        });
-        self.advice = Some(filed.hint());
-        if filed.fresh {
-            self.events.push(ApprovalRecord {
-                id: filed.id.clone(),
-                state: "pending".into(),
-                by: None,
-                reason: None,
-                expires_at: Some(filed.expires_at.clone()),
-            });
-        }
-    }
-}
-
 /// Warns of those who could not be told.
 ///
 /// # Errors
@@ -346,16 +295,6 @@ impl Authorized {
 pub(super) fn heard(told: Told, by: &mut Authorized) -> Passed<()> {
     by.warnings.extend(told.warnings);
     told.cancelled.map_or(Ok(()), |signal| Err(Came::Cancelled(signal)))
-}
-
-pub(super) fn not_kept() -> Denial {
-    Denial {
-        code: "approval_unknown",
-        stage: Stage::Approval,
-        message: "no policy asks about this request, so there is nothing that could be approved".into(),
-        hint: Some("leave --approval out".into()),
-        rule: None,
-    }
 }
 
 fn queue_gone(filed: &Filed) -> Came {

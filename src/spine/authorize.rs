@@ -2,102 +2,20 @@
 //! first, and none is asked once one has refused. What an approval answers is the asking alone: all else is judged again.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-use std::time::Duration;
 
-use super::asking::{Filing, Stored};
-use super::permit::Permit;
+use super::asking::Stored;
+use super::authority::{Authority, Authorized, Came, Passed, Permit, step, stopped_meanwhile};
+use super::ready::ready;
 use super::refusals::{denial, objected, unsplit};
-use super::{hold_examples, tool};
-use crate::decision::{self, Decision, Denial, Facts, Grant, RuleRef, Stage, Step};
-use crate::guard::{self, Finding, Next, Rounds, Ruling, Subject};
+use super::tool;
+use crate::decision::{self, Decision, Denial, Grant, RuleRef, Stage, Step};
+use crate::guard::{self, Next, Rounds, Ruling, Subject};
 use crate::policy::error::PolicyError;
-use crate::policy::model::{CheckOn, Policy, Syntax};
-use crate::report::audit::record::ApprovalRecord;
-use crate::report::result::{ApprovalDoc, ResultDoc};
+use crate::policy::model::{CheckOn, Syntax};
 use crate::report::tool::ToolDoc;
-use crate::report::withheld::Withholding;
 use crate::request::words;
-use crate::request::{Ask, Asker, Request, Stdin};
-use crate::state::sessions::{Begun, Halt};
+use crate::request::{Ask, Request, Stdin};
 use crate::switch::Switch;
-
-/// Who authorizes: what every stage may know.
-pub(super) struct Authority<'a> {
-    /// The policies that must all allow.
-    pub policies: &'a [Policy],
-    /// Their switches.
-    pub switches: &'a [Switch],
-    /// What judging may know of the caller and the machine.
-    pub facts: &'a Facts,
-    /// The id of this run.
-    pub run_id: &'a str,
-    /// The directory of the store.
-    pub store: &'a Path,
-    /// How long an answer may take.
-    pub wait: Option<Duration>,
-    /// Only says what would come of it: nothing is counted, consumed or asked, and no check is run.
-    pub dry: bool,
-}
-
-/// What an authorization came to, and what it came by. Nothing has run.
-#[derive(Default)]
-pub(super) struct Authorized {
-    /// The words, where there are any to be had.
-    pub argv: Option<Vec<OsString>>,
-    /// The command string they were split from.
-    pub command: Option<Vec<u8>>,
-    /// Who asks.
-    pub asker: Asker,
-    /// What the checks said.
-    pub findings: Vec<Finding>,
-    /// guardexec's own standard input, where it was read to ask for an approval: it cannot be read once more.
-    pub input: Option<Vec<u8>>,
-    /// Sentences for the result's `warnings`.
-    pub warnings: Vec<String>,
-    /// The call of a tool, once its arguments have the types that its parameters say.
-    pub tool: Option<ToolDoc>,
-    /// What happened to approvals.
-    pub events: Vec<ApprovalRecord>,
-    /// The approval that it waits for or used.
-    pub approval: Option<ApprovalDoc>,
-    /// What the asker can do about it.
-    pub advice: Option<String>,
-    /// What is needed of the request where its output has to be asked about.
-    pub filing: Option<Filing>,
-    /// The session's run, where its end has to be kept.
-    pub begun: Option<Begun>,
-    /// What was found of an earlier run halted the session.
-    pub halted: Option<Halt>,
-}
-
-/// How an authorization ends.
-pub(super) enum Came {
-    /// To a decision.
-    To(Box<Decision>),
-    /// guardexec got this signal meanwhile.
-    Cancelled(i32),
-    /// To the result of a run that is over: a person has let it go out, and this call is the one that gets it.
-    Gives(Box<ResultDoc>),
-    /// To such a result that waits for an answer yet.
-    Withholds(Box<ResultDoc>, Withholding),
-}
-
-/// A stage lets pass with a value, or ends the authorization.
-pub(super) type Passed<T> = Result<T, Came>;
-
-impl From<Box<Decision>> for Came {
-    fn from(decision: Box<Decision>) -> Came {
-        Came::To(decision)
-    }
-}
-
-impl From<Denial> for Came {
-    fn from(denial: Denial) -> Came {
-        Came::To(Box::new(Decision::Deny(denial)))
-    }
-}
 
 impl Authority<'_> {
     /// Asks every stage in its order; notes what each found in `trace`, and the rest in `by`.
@@ -224,11 +142,6 @@ impl Authority<'_> {
         self.policies.iter().any(|p| !p.oversight.checks.is_empty())
     }
 
-    /// See [`stopped_meanwhile`].
-    pub(super) fn stopped_meanwhile(&self, ids: &[String]) -> Came {
-        stopped_meanwhile(self.switches, ids)
-    }
-
     /// Whether programs of the policies may be started after the run.
     pub(super) fn runs_more(&self) -> bool {
         self.policies.iter().any(|p| !p.oversight.checks.is_empty() || !p.oversight.alerts.is_empty())
@@ -351,28 +264,4 @@ fn ruled(ruling: Ruling, mut grant: Grant, switches: &[Switch]) -> Passed<Grant>
         Ruling::Cancelled(signal) => Err(Came::Cancelled(signal)),
         Ruling::Stopped => Err(stopped_meanwhile(switches, &grant.ids)),
     }
-}
-
-/// Everything had to stop while guardexec waited for somebody.
-fn stopped_meanwhile(switches: &[Switch], ids: &[String]) -> Came {
-    match switches.iter().find_map(|switch| switch.stops(ids)) {
-        Some(stopped) => denial(&stopped).into(),
-        // It is off again already; what it stopped stays stopped.
-        None => Came::Cancelled(libc::SIGKILL),
-    }
-}
-
-/// Makes the rules that name the program ready to judge: patterns compiled, examples held.
-pub(super) fn ready(policies: &[Policy], argv: &[OsString]) -> Result<(), PolicyError> {
-    let Some(first) = argv.first() else { return Ok(()) };
-    let base = first.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-    for policy in policies {
-        policy.compile_patterns_for(base)?;
-        hold_examples(policy, Some(base))?;
-    }
-    Ok(())
-}
-
-pub(super) fn step(stage: &'static str, outcome: &str, detail: impl Into<String>) -> Step {
-    Step { stage, outcome: outcome.into(), detail: detail.into(), rule: None }
 }

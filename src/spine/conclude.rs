@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::aftermath::{self, Left};
-use super::authorize::{Authority, Authorized, Came};
+use super::authority::{Authority, Authorized, Came};
 use crate::decision::{Decision, Grant};
 use crate::report::result::ResultDoc;
 use crate::report::status::Status;

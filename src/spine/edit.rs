@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::authorize::ready;
+use super::ready::ready;
 use crate::decision::{self, Decision, Facts};
 use crate::policy::error::PolicyError;
 use crate::policy::model::Policy;

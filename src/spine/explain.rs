@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::authorize::{Authority, Authorized};
+use super::authority::{Authority, Authorized};
 use super::conclude::{Settled, When, settled};
 use super::{Call, Surroundings, confine, tool, unconfined};
 use crate::decision::{Stage, Step};

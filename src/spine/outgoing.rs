@@ -1,7 +1,7 @@
 //! What a run wrote, before it goes to the caller: the policy's own checks on the output, and whoever they want asked.
 
 use super::aftermath::Left;
-use super::authorize::{Authority, Authorized, Came};
+use super::authority::{Authority, Authorized, Came};
 use super::refusals::objected;
 use crate::approval::bound::{Bound, Cause};
 use crate::approval::queue::{self, Filed};

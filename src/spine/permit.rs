@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rusqlite::Transaction;
 
-use super::asking::{Answered, Filing, heard};
-use super::authorize::{Authority, Authorized, Came, Passed, step};
-use super::refusals::denial;
+use super::asking::{Answered, heard};
+use super::authority::{Authority, Authorized, Came, Filing, Passed, Permit, step};
+use super::refusals::{denial, refused, unavailable};
 use crate::approval::entry::Entry;
 use crate::approval::queue::{self, Filed, Terms, Use};
 use crate::approval::tell::Told;
@@ -24,14 +24,6 @@ use crate::sys::account::Person;
 
 /// How long an alert's program may take.
 const TELLING: Duration = Duration::from_secs(10);
-
-/// What the last stages came to.
-pub(super) enum Permit {
-    /// It may run; with what was used for it, where something was.
-    Run(Grant, Option<Box<Entry>>),
-    /// It waits for an answer.
-    Waits(Grant, Box<Filed>),
-}
 
 /// What one transaction came to.
 enum Kept<'p> {
@@ -320,27 +312,5 @@ fn sorted(weighed: &[Weighed<'_>]) -> Result<Vec<Refusal>, Box<Denial>> {
 fn ask_for(grant: &mut Grant, asking: Vec<Refusal>) {
     for Refusal { name, at, message, .. } in asking {
         grant.ask_for(RuleRef { id: name, at }, message);
-    }
-}
-
-/// A refusal of the store's as judging makes them.
-pub(super) fn refused(refusal: Refusal, stage: Stage) -> Denial {
-    Denial {
-        code: refusal.code,
-        stage,
-        message: refusal.message,
-        hint: Some(refusal.hint),
-        rule: Some(RuleRef { id: refusal.name, at: refusal.at }),
-    }
-}
-
-/// What cannot be counted is denied: no fresh start, and no run that nobody counted.
-pub(super) fn unavailable(error: &StateError, stage: Stage) -> Denial {
-    Denial {
-        code: error.code(),
-        stage,
-        message: format!("the state that this decision needs cannot be used: {error}"),
-        hint: Some(error.hint()),
-        rule: None,
     }
 }

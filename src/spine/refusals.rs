@@ -3,6 +3,7 @@
 use crate::decision::{Decision, Denial, RuleRef, Stage};
 use crate::guard::Objection;
 use crate::request::words::WordsError;
+use crate::state::{Refusal, StateError};
 use crate::switch::Stopped;
 
 /// The refusal by a check.
@@ -35,5 +36,38 @@ pub(super) fn unsplit(error: WordsError) -> Decision {
         WordsError::Syntax { message, hint, .. } => {
             Decision::Deny(denial("shell_syntax", message, Some(hint)))
         }
+    }
+}
+
+/// What no policy asks about cannot be answered.
+pub(super) fn not_kept() -> Denial {
+    Denial {
+        code: "approval_unknown",
+        stage: Stage::Approval,
+        message: "no policy asks about this request, so there is nothing that could be approved".into(),
+        hint: Some("leave --approval out".into()),
+        rule: None,
+    }
+}
+
+/// A refusal of the store's as judging makes them.
+pub(super) fn refused(refusal: Refusal, stage: Stage) -> Denial {
+    Denial {
+        code: refusal.code,
+        stage,
+        message: refusal.message,
+        hint: Some(refusal.hint),
+        rule: Some(RuleRef { id: refusal.name, at: refusal.at }),
+    }
+}
+
+/// What cannot be counted is denied: no fresh start, and no run that nobody counted.
+pub(super) fn unavailable(error: &StateError, stage: Stage) -> Denial {
+    Denial {
+        code: error.code(),
+        stage,
+        message: format!("the state that this decision needs cannot be used: {error}"),
+        hint: Some(error.hint()),
+        rule: None,
     }
 }

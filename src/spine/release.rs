@@ -1,9 +1,9 @@
 //! Handing out an output that was withheld: to one call, once, and only where nothing else stands against it. Nothing runs,
 //! nothing is counted, and no check is asked again.
 
-use super::authorize::{Authority, Authorized, Came, Passed, step};
-use super::permit::{refused, unavailable};
+use super::authority::{Authority, Authorized, Came, Passed, step};
 use super::refusals::denial;
+use super::refusals::{refused, unavailable};
 use crate::approval::entry::{Entry, State};
 use crate::approval::queue::{self, Filed};
 use crate::decision::{self, Denial, Stage, Step};

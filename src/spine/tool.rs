@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
-use super::authorize::{Authority, ready};
+use super::authority::Authority;
 use super::guarded;
+use super::ready::ready;
 use crate::action::{self, Done, How, Said};
 use crate::decision::{self, Decision, Facts, Grant, Stage, Step};
 use crate::guard;

@@ -1,10 +1,9 @@
 //! An output about which a person has to decide: whoever answers at once is asked, and what waits is put away.
 
 use super::answered::AnsweredTo;
-use super::asking::not_kept;
-use super::authorize::{Authority, Authorized, Passed};
+use super::authority::{Authority, Authorized, Passed};
 use super::outgoing::Origin;
-use super::permit::unavailable;
+use super::refusals::{not_kept, unavailable};
 use crate::approval;
 use crate::approval::bound::{Bound, Cause};
 use crate::approval::kept::Kept;
