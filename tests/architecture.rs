@@ -1,4 +1,4 @@
-//! Keeps the house: import direction, file and function sizes, module docs, where `unsafe` may stand.
+//! Keeps the house: import direction, no circles, file and function sizes, module docs, where `unsafe` may stand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -189,4 +189,95 @@ fn no_rooms_without_a_noun() {
         .map(|(file, _)| file)
         .collect();
     assert!(wrong.is_empty(), "a helper lives beside its one user: {wrong:?}");
+}
+
+/// Where a file stands in the tree of modules: `src/a/b.rs` and `src/a/b/mod.rs` are `a::b`.
+fn module(file: &str) -> Vec<String> {
+    let path = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let path = path.trim_end_matches("/mod");
+    if path == "lib" { Vec::new() } else { path.split('/').map(str::to_owned).collect() }
+}
+
+/// The paths of `a::{b, c::{d, e}}`.
+fn spread(tree: &str) -> Vec<String> {
+    let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
+    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
+    for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inner[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let whole = |part: &str| format!("{}{part}", head.trim());
+    parts.into_iter().flat_map(|part| spread(part.trim())).map(|part| whole(&part)).collect()
+}
+
+/// The modules that a file names, by `use` or where it needs them.
+fn named(own: &[String], code: &str) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        let alone = code[..at].ends_with('\n') || code[..at].ends_with("pub ") || code[..at].ends_with(") ");
+        if alone && let Some((tree, _)) = code[at + 4..].split_once(';') {
+            paths.extend(spread(tree));
+        }
+    }
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let of = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+            paths.push(code[at..].chars().take_while(|c| of(*c)).collect());
+        }
+    }
+    let absolute = |path: String| {
+        let mut from = own.to_vec();
+        for (at, word) in path.split("::").map(str::trim).enumerate() {
+            match word {
+                "crate" if at == 0 => from.clear(),
+                "super" => drop(from.pop()),
+                "self" => {}
+                word => from.push(word.to_owned()),
+            }
+        }
+        from
+    };
+    paths.into_iter().map(absolute).collect()
+}
+
+#[test]
+fn no_file_takes_from_one_that_takes_from_it() {
+    let sources: Vec<_> =
+        sources().into_iter().filter(|(file, _)| !is_test(file) && file != "src/main.rs").collect();
+    let modules: Vec<Vec<String>> = sources.iter().map(|(file, _)| module(file)).collect();
+    let uses: Vec<Vec<usize>> = std::iter::zip(&sources, &modules)
+        .map(|((_, text), own)| {
+            let named = named(own, &code(text));
+            let found = |path: &Vec<String>| {
+                let of = (0..modules.len()).filter(|at| path.starts_with(&modules[*at]));
+                of.max_by_key(|at| modules[*at].len())
+            };
+            // A module and those inside it are one thing to others.
+            let apart = |at: &usize| !own.starts_with(&modules[*at]) && !modules[*at].starts_with(own);
+            named.iter().filter_map(found).filter(apart).collect()
+        })
+        .collect();
+    assert!(uses.iter().map(Vec::len).sum::<usize>() > 500, "hardly any imports were found");
+    let mut circles = Vec::new();
+    for (from, (file, _)) in sources.iter().enumerate() {
+        let mut reached = vec![false; sources.len()];
+        let mut next = uses[from].clone();
+        while let Some(at) = next.pop() {
+            if !std::mem::replace(&mut reached[at], true) {
+                next.extend(&uses[at]);
+            }
+        }
+        if reached[from] {
+            circles.push(file.as_str());
+        }
+    }
+    assert!(circles.is_empty(), "in a circle of imports: {circles:?}");
 }
